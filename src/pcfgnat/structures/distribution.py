@@ -1,0 +1,280 @@
+"""What every one-pass model returns: a distribution over sentences, its posteriors and its decodings."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pcfgnat.structures.parse_tree import ParseTree
+from pcfgnat.structures.semiring import (
+    NEG_INF,
+    CountSemiring,
+    EntropySemiring,
+    KBestSemiring,
+    LogSemiring,
+    MaxSemiring,
+    SampleSemiring,
+    Semiring,
+)
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Token ids of a batch of sentences; what lies beyond a sentence's length is never looked at."""
+
+    ids: Int[Tensor, "B N"]
+    lengths: Int[Tensor, "B"]
+
+    def __post_init__(self) -> None:
+        if self.ids.dim() != 2 or self.ids.dtype != torch.int64:
+            raise ValueError(f"ids must be int64 of shape (B, N), got {self.ids.dtype} {tuple(self.ids.shape)}")
+        check_lengths(self.lengths, batch=self.ids.shape[0], low=0, high=self.ids.shape[1])
+
+    @property
+    def mask(self) -> Bool[Tensor, "B N"]:
+        """True at the positions that belong to a sentence."""
+        return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths.unsqueeze(1)
+
+    @classmethod
+    def from_lists(cls, sentences: Sequence[Sequence[int]], padding: int = 0) -> "Padded":
+        """Pad lists of ids to one tensor."""
+        width = max((len(sentence) for sentence in sentences), default=0)
+        rows = [[*sentence, *[padding] * (width - len(sentence))] for sentence in sentences]
+        ids = torch.tensor(rows, dtype=torch.int64).reshape(len(sentences), width)
+        return cls(ids, torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64))
+
+    def to_lists(self) -> list[list[int]]:
+        """Return the ids of every sentence without padding."""
+        rows = zip(self.ids.tolist(), self.lengths.tolist(), strict=True)
+        return [row[:length] for row, length in rows]
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """Ids that decoding treats apart: never inside a sentence, bos first and eos last."""
+
+    bos: int
+    eos: int
+    pad: int
+    unk: int
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """All of them, each once."""
+        return tuple(sorted({self.bos, self.eos, self.pad, self.unk}))
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to decode. `length_penalty` is the β of `score / L^β`; without `special_tokens` all ids are alike."""
+
+    strategy: str = "viterbi"
+    max_length: int | None = None
+    length_penalty: float = 1.0
+    special_tokens: SpecialTokens | None = None
+    beam_size: int = 5
+
+    def __post_init__(self) -> None:
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length must be at least 1, got {self.max_length}")
+        if self.beam_size < 1:
+            raise ValueError(f"beam_size must be at least 1, got {self.beam_size}")
+
+    def require(self, *strategies: str) -> None:
+        """Complain unless the strategy is one of these."""
+        if self.strategy not in strategies:
+            raise ValueError(f"strategy must be one of {', '.join(strategies)}, got {self.strategy!r}")
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A decoded sentence: its ids, the log-probability of it with its structure, and that structure.
+
+    `nodes[i]` is the node (symbol, vertex or slot) that emitted token i; `tree` is there for grammars.
+    """
+
+    ids: tuple[int, ...]
+    score: float
+    nodes: tuple[int, ...]
+    tree: ParseTree | None = None
+
+    def normalised_score(self, length_penalty: float) -> float:
+        """`score / L^β`, by which hypotheses of different lengths are compared."""
+        return self.score / max(len(self.ids), 1) ** length_penalty
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A structure of each sentence: the target position that each node emits (-1: unused), and its score.
+
+    Where a sentence has no structure at all, every position is -1 and the score is -inf.
+    """
+
+    position: Int[Tensor, "B m"]
+    score: Float[Tensor, "B"]
+
+    def nodes(self, index: int) -> tuple[int, ...]:
+        """Return the nodes that sentence `index` uses, in order of the positions that they emit."""
+        position = self.position[index].tolist()
+        used = [node for node, i in enumerate(position) if i >= 0]
+        return tuple(sorted(used, key=lambda node: (position[node], node)))
+
+
+class Posterior(ABC):
+    """p(structure | X, Y): what the structures of a given target look like.
+
+    A subclass names its log-weights, with `token_weights [B, m, N]` (node emits position) among them, and adds
+    them up in any semiring. Everything else follows, because the gradient of the total marks what it is made of.
+    """
+
+    def __init__(self, token_weights: Float[Tensor, "B m N"], *others: Float[Tensor, "..."]) -> None:
+        self._weights: tuple[Tensor, ...] = (token_weights, *others)
+
+    @abstractmethod
+    def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
+        """Add up all structures: `[K, B]`."""
+
+    @property
+    def log_partition(self) -> Float[Tensor, "B"]:
+        """log P(Y|X), all structures summed; differentiable, and -inf where there is none."""
+        return self._total(LogSemiring(), self._weights)[0]
+
+    @property
+    def feasible(self) -> Bool[Tensor, "B"]:
+        """Which targets have a structure of non-zero probability."""
+        with torch.no_grad():
+            return self.log_partition > NEG_INF
+
+    def argmax(self) -> Alignment:
+        """Return the best structure of each target."""
+        return self._marked(MaxSemiring())[0]
+
+    def sample(self, generator: torch.Generator | None = None) -> Alignment:
+        """Draw a structure of each target from the posterior; its score is log P(Y, structure | X)."""
+        return self._marked(SampleSemiring(generator))[0]
+
+    def k_best(self, k: int) -> list[Alignment]:
+        """Return the k best structures, best first; score -inf where a target has fewer."""
+        return self._marked(KBestSemiring(k))
+
+    def marginals(self) -> Float[Tensor, "B m N"]:
+        """Return the probability that a node emits a position, given the target."""
+        with torch.enable_grad():
+            weights = self._detached()
+            total = self._total(LogSemiring(), weights)[0]
+            (gradient,) = torch.autograd.grad(total.sum(), weights[0])
+        return gradient * (total > NEG_INF).detach()[:, None, None]
+
+    def entropy(self) -> Float[Tensor, "B"]:
+        """Return the entropy of the posterior in nats; differentiable, NaN-free, 0 where there is no structure."""
+        return self._total(EntropySemiring(), self._weights)[1]
+
+    def num_derivations(self) -> Float[Tensor, "B"]:
+        """Count the structures of non-zero probability, in float64 (exact up to 2^53)."""
+        with torch.no_grad():
+            return self._total(CountSemiring(), self._weights)[0]
+
+    def _detached(self) -> tuple[Tensor, ...]:
+        return tuple(weight.detach().requires_grad_() for weight in self._weights)
+
+    def _marked(self, semiring: Semiring) -> list[Alignment]:
+        """Read the structures that the gradient of each component marks."""
+        with torch.enable_grad():
+            weights = self._detached()
+            totals = self._total(semiring, weights)
+            gradients = [
+                torch.autograd.grad(total.sum(), weights, retain_graph=True, materialize_grads=True) for total in totals
+            ]
+        return [
+            self._alignment(marks, possible=total.detach() > NEG_INF)
+            for marks, total in zip(gradients, totals, strict=True)
+        ]
+
+    def _alignment(self, marks: tuple[Tensor, ...], possible: Tensor) -> Alignment:
+        """Turn 0/1 marks on all weights into positions and the score of what is marked."""
+        used = (marks[0] > 0.5) & possible[:, None, None]
+        position = torch.where(used.any(-1), used.to(torch.int8).argmax(-1), -1)
+        score = torch.where(possible, 0.0, NEG_INF).to(marks[0].dtype)
+        for mark, weight in zip(marks, self._weights, strict=True):
+            chosen = torch.where((mark > 0.5) & possible.view(-1, *[1] * (mark.dim() - 1)), weight.detach(), 0.0)
+            score = score + chosen.flatten(1).sum(1)
+        return Alignment(position, score)
+
+
+class SequenceDistribution(ABC):
+    """p(Y|X) with the hidden structure summed out."""
+
+    def log_prob(self, target: Padded) -> Float[Tensor, "B"]:
+        """log P(Y|X); -inf, with gradient 0, where no structure derives the target."""
+        return self.posterior(target).log_partition
+
+    @abstractmethod
+    def posterior(self, target: Padded) -> Posterior:
+        """p(structure | X, Y)."""
+
+    @abstractmethod
+    def mode(self, search: Search) -> list[Hypothesis]:
+        """Decode every sentence of the batch."""
+
+    @abstractmethod
+    def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
+        """Draw a sentence, with its structure, for every element of the batch."""
+
+    @abstractmethod
+    def infeasible(self, target: Padded) -> dict[int, str]:
+        """Say which targets have probability 0, and why."""
+
+
+def check_lengths(lengths: Tensor, batch: int, low: int, high: int, name: str = "lengths") -> None:
+    """Complain unless `lengths` is a vector of `batch` whole numbers in `low … high`."""
+    if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise ValueError(f"{name} must be whole numbers of shape ({batch},), got {lengths.dtype} {tuple(lengths.shape)}")
+    if batch and not (low <= int(lengths.min()) and int(lengths.max()) <= high):
+        raise ValueError(f"{name} must be in {low} … {high}, got {lengths.tolist()}")
+
+
+def check_target(target: Padded, batch: int, vocabulary: int) -> None:
+    """Complain unless the target has `batch` sentences with ids in `0 … vocabulary - 1`."""
+    if target.ids.shape[0] != batch:
+        raise ValueError(f"target must have {batch} sentences, got {target.ids.shape[0]}")
+    ids = target.ids[target.mask]
+    if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < vocabulary):
+        raise ValueError(f"ids must be in 0 … {vocabulary - 1}, got {int(ids.min())} … {int(ids.max())}")
+
+
+def gather_tokens(emit: Float[Tensor, "B m V"], target: Padded) -> Float[Tensor, "B m N"]:
+    """Log-probability of every target token at every node; -inf on padding."""
+    check_target(target, emit.shape[0], emit.shape[2])
+    mask = target.mask.unsqueeze(1)
+    ids = target.ids.masked_fill(~target.mask, 0).unsqueeze(1).expand(-1, emit.shape[1], -1)
+    return emit.gather(2, ids).masked_fill(~mask, NEG_INF)
+
+
+def best_tokens(
+    emit: Float[Tensor, "B m V"], special: SpecialTokens | None, first: int, last: Int[Tensor, "B"]
+) -> tuple[Float[Tensor, "B m"], Int[Tensor, "B m"]]:
+    """Best token of each node and its log-probability: bos at `first`, eos at `last`, plain tokens between."""
+    score, token = emit.max(-1)
+    if special is None:
+        return score, token
+    banned = torch.tensor(special.ids, device=emit.device)
+    clash = torch.isin(token, banned)
+    if bool(clash.any()):  # only these rows are looked at again: emit is never copied whole
+        score[clash], token[clash] = emit[clash].index_fill(1, banned, NEG_INF).max(-1)
+    sentence = torch.arange(emit.shape[0], device=emit.device)
+    score[:, first], token[:, first] = emit[:, first, special.bos], special.bos
+    score[sentence, last], token[sentence, last] = emit[sentence, last, special.eos], special.eos
+    return score, token
+
+
+def pick_length(scores: Sequence[float], lengths: Sequence[int], length_penalty: float) -> int:
+    """Index of the length whose `score / L^β` is best; the shorter one on a tie, -1 if all are impossible."""
+    best, best_value = -1, NEG_INF
+    for index, (score, length) in enumerate(zip(scores, lengths, strict=True)):
+        value = score / length**length_penalty
+        if score > NEG_INF and (best < 0 or value > best_value):
+            best, best_value = index, value
+    return best

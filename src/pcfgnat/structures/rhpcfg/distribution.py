@@ -1,0 +1,186 @@
+"""The distribution over sentences that a right-heavy grammar defines."""
+
+from types import ModuleType
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pcfgnat.structures.backend import use_native
+from pcfgnat.structures.distribution import (
+    Alignment,
+    Hypothesis,
+    Padded,
+    Posterior,
+    Search,
+    SequenceDistribution,
+    best_tokens,
+    check_lengths,
+    gather_tokens,
+    pick_length,
+)
+from pcfgnat.structures.parse_tree import ParseTree
+from pcfgnat.structures.rhpcfg import native, reference
+from pcfgnat.structures.rhpcfg.derivation import Chooser, derive, greedy_choice, lookahead_choice, sample_choice
+from pcfgnat.structures.rhpcfg.reference import LengthTable, Weights
+from pcfgnat.structures.rhpcfg.scores import RuleScores
+from pcfgnat.structures.rhpcfg.support_tree import SupportTree
+from pcfgnat.structures.semiring import NEG_INF, LogSemiring, Semiring
+
+
+class RHPCFG(SequenceDistribution):
+    """p(Y|X) = Σ over parse trees (paper, section 3.3), for a batch of grammars of different sizes.
+
+    Sentence b uses the first `chain_lengths[b]` main-chain nodes; the last of them derives the last token.
+    """
+
+    def __init__(self, scores: RuleScores, chain_lengths: Int[Tensor, "B"]) -> None:
+        check_lengths(chain_lengths, len(scores.chain), low=2, high=scores.tree.chain_length, name="chain_lengths")
+        self.scores = scores
+        self.tree = scores.tree
+        self.chain_lengths = chain_lengths.to(scores.chain.device, torch.int64)
+
+    def support(self, index: int) -> SupportTree:
+        """Return the support tree of sentence `index`, without padding."""
+        return SupportTree(int(self.chain_lengths[index]), self.tree.prefix_depth)
+
+    def posterior(self, target: Padded) -> "RHPCFGPosterior":
+        """p(tree | X, Y)."""
+        return RHPCFGPosterior(self, target)
+
+    def num_derivations(self, target: Padded) -> Float[Tensor, "B"]:
+        """Count the derivations of each target that have non-zero probability (float64, exact up to 2^53)."""
+        return self.posterior(target).num_derivations()
+
+    def infeasible(self, target: Padded) -> dict[int, str]:
+        """Say which targets have probability 0, and why."""
+        reasons = {}
+        for index in (~self.posterior(target).feasible).nonzero().flatten().tolist():
+            length, support = int(target.lengths[index]), self.support(index)
+            if support.min_length <= length <= support.max_length:
+                reasons[index] = "every derivation uses a rule or token of probability 0"
+            else:
+                reasons[index] = (
+                    f"{length} tokens, but {support.chain_length} main-chain nodes of depth {support.prefix_depth} "
+                    f"derive {support.min_length} to {support.max_length}"
+                )
+        return reasons
+
+    def mode(self, search: Search) -> list[Hypothesis]:
+        """Decode: `viterbi` (best tree and tokens over all lengths), `greedy` or `lookahead`."""
+        search.require("viterbi", "greedy", "lookahead")
+        with torch.no_grad():
+            if search.strategy != "viterbi":
+                choice = greedy_choice if search.strategy == "greedy" else lookahead_choice
+                return self._derive(search, choice)
+            table, tokens = self.viterbi_table(search)
+            by_length = table.scores.tolist()
+            lengths = range(1, table.scores.shape[1])
+            picked = [pick_length(row[1:], lengths, search.length_penalty) + 1 for row in by_length]
+            for index, length in enumerate(picked):
+                if length == 0:
+                    raise ValueError(f"sentence {index} has no derivation of at most {len(lengths)} tokens")
+            return [
+                self._hypothesis(index, nodes, tokens[index, list(nodes)].tolist())
+                for index, nodes in enumerate(table.nodes(picked))
+            ]
+
+    def viterbi_table(self, search: Search) -> tuple[LengthTable | native.LengthTable, Int[Tensor, "B m"]]:
+        """Return the best derivation of every length, from which any length penalty can pick, and each symbol's token."""
+        scores = self.scores
+        token_scores, tokens = best_tokens(scores.emit, search.special_tokens, 1, self._last_symbols())
+        limit = min(search.max_length or self.tree.max_length, self.tree.max_length)
+        engine: ModuleType = native if use_native(scores.chain, scores.prefix, scores.emit) else reference
+        table = engine.best_by_length(self.tree, token_scores, scores.chain, scores.prefix, self.chain_lengths, limit)
+        return table, tokens
+
+    def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
+        """Draw a tree and its tokens from the grammar, from the root down."""
+        with torch.no_grad():
+            trees = [derive(self.scores, index, self.support(index), sample_choice(generator)) for index in self._batch()]
+            hypotheses = []
+            for index, nodes in enumerate(trees):
+                weights = self.scores.emit[index, list(nodes)].double().exp()
+                tokens = torch.multinomial(weights, 1, generator=generator).flatten().tolist()
+                hypotheses.append(self._hypothesis(index, nodes, tokens))
+            return hypotheses
+
+    def parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
+        """Return the tree over these symbols and tokens, with the probabilities that this grammar gives to it."""
+        scores, support = self.scores, self.support(index)
+        bare = ParseTree(support, nodes, tuple(tokens))
+        rules = []
+        for i, node in enumerate(nodes):
+            k, offset = support.locate(node)
+            left, right = bare.children[i]
+            if right is None:
+                rules.append(0.0)
+            elif offset == support.block:
+                j = support.locate(nodes[left])[1] if left is not None else 0
+                rules.append(float(scores.chain[index, k, j, support.locate(nodes[right])[0]]))
+            else:
+                pair = (support.locate(nodes[left])[1] if left is not None else 0, support.locate(nodes[right])[1])
+                rule = support.prefix_rules().index((offset, *pair))
+                rules.append(float(scores.prefix[index, k, rule]))
+        emitted = scores.emit[index, list(nodes), tokens].tolist()
+        return ParseTree(support, nodes, tuple(tokens), tuple(rules), tuple(emitted))
+
+    def _derive(self, search: Search, choice: Chooser) -> list[Hypothesis]:
+        token_scores, tokens = best_tokens(self.scores.emit, search.special_tokens, 1, self._last_symbols())
+        hypotheses = []
+        for index in self._batch():
+            nodes = derive(self.scores, index, self.support(index), choice, token_scores[index])
+            hypotheses.append(self._hypothesis(index, nodes, tokens[index, list(nodes)].tolist()))
+        return hypotheses
+
+    def _hypothesis(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> Hypothesis:
+        tree = self.parse_tree(index, nodes, tokens)
+        return Hypothesis(tuple(tokens), tree.log_prob, nodes, tree)
+
+    def _batch(self) -> range:
+        return range(len(self.chain_lengths))
+
+    def _last_symbols(self) -> Int[Tensor, "B"]:
+        return 1 + (self.chain_lengths - 1) * self.tree.block
+
+
+class RHPCFGPosterior(Posterior):
+    """p(tree | X, Y) of a right-heavy grammar."""
+
+    def __init__(self, grammar: RHPCFG, target: Padded) -> None:
+        scores = grammar.scores
+        super().__init__(gather_tokens(scores.emit, target), scores.chain, scores.prefix)
+        self.grammar = grammar
+        self.target = target
+
+    def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
+        problem = self._problem(weights)
+        if type(semiring) is LogSemiring and use_native(*weights):
+            return native.log_partition(problem).unsqueeze(0)
+        return reference.total(semiring, problem)
+
+    def _problem(self, weights: tuple[Tensor, ...]) -> Weights:
+        tokens, chain, prefix = weights
+        grammar = self.grammar
+        lengths = self.target.lengths.to(grammar.chain_lengths)
+        return Weights(grammar.tree, tokens, chain, prefix, grammar.chain_lengths, lengths)
+
+    def argmax(self) -> Alignment:
+        """Return the best tree of each target, as the position that each symbol emits."""
+        if use_native(*self._weights):
+            return Alignment(*native.best(self._problem(self._weights)))
+        return super().argmax()
+
+    def trees(self, alignment: Alignment) -> list[ParseTree | None]:
+        """Return the parse trees of an alignment; None where a target has none."""
+        return [self._tree(index, alignment) for index in range(len(alignment.score))]
+
+    def best_tree(self) -> list[ParseTree | None]:
+        """Return the best parse tree of each target; None where it has none."""
+        return self.trees(self.argmax())
+
+    def _tree(self, index: int, alignment: Alignment) -> ParseTree | None:
+        if float(alignment.score[index]) == NEG_INF:
+            return None
+        tokens = self.target.ids[index, : int(self.target.lengths[index])].tolist()
+        return self.grammar.parse_tree(index, alignment.nodes(index), tokens)
