@@ -47,7 +47,7 @@ class LengthTable:
 
     scores: Float[Tensor, "B S"]
     problem: "_Problem"
-    tables: tuple[np.ndarray, np.ndarray, np.ndarray]
+    tables: tuple[np.ndarray, np.ndarray]
 
     def nodes(self, lengths: list[int]) -> list[tuple[int, ...]]:
         """Return the symbols of the best derivation of the given length of each sentence, in order."""
@@ -75,13 +75,12 @@ def best_by_length(
     lengths = torch.full_like(chain_lengths, max_length)
     problem = _Problem.of(Weights(tree, everywhere, chain, prefix, chain_lengths, lengths))
     batch, nodes, block = problem.chain.shape[:3]
-    values = np.empty((batch, len(problem.plan.states), nodes, max_length))
-    spans = np.empty((batch, max_length, nodes))
-    rights = np.empty((batch, max_length, nodes, block))
-    problem.run(tables_batch, problem.plan.states, problem.plan.splits, values, spans, rights)
+    spans = np.empty((batch, nodes, max_length))
+    rights = np.empty((batch, nodes, block, max_length))
+    problem.run(tables_batch, problem.plan.states, problem.plan.splits, spans, rights)
     scores = np.full((batch, max_length + 1), -np.inf)
-    scores[:, 1:] = spans[:, ::-1, 0]
-    return LengthTable(torch.from_numpy(scores), problem, (values, spans, rights))
+    scores[:, 1:] = spans[:, 0, ::-1]
+    return LengthTable(torch.from_numpy(scores), problem, (spans, rights))
 
 
 class _LogPartition(torch.autograd.Function):
@@ -93,8 +92,8 @@ class _LogPartition(torch.autograd.Function):
 
         problem = _Problem.of(Weights(tree, tokens, chain, prefix, chain_lengths, lengths))
         batch, nodes, block = problem.chain.shape[:3]
-        spans = np.empty((batch, problem.tokens.shape[2], nodes))
-        rights = np.empty((batch, problem.tokens.shape[2], nodes, block))
+        spans = np.empty((batch, nodes, problem.tokens.shape[2]))
+        rights = np.empty((batch, nodes, block, problem.tokens.shape[2]))
         log_z = np.full(batch, -np.inf)
         plan = problem.plan
         problem.run(inside_batch, problem.lengths, plan.states, plan.splits, problem.limits, spans, rights, log_z)

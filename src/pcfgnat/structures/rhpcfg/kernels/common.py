@@ -1,4 +1,8 @@
-"""What the kernels share: which main-chain nodes can stand where, and the values of prefix trees."""
+"""What the kernels share: which main-chain nodes can stand where, and the values of prefix trees.
+
+All tables have positions as their last axis, and main-chain nodes are visited one by one: a node's spans depend on
+later nodes only, so each rule is read once and the inner loops run along positions.
+"""
 
 import math
 
@@ -13,27 +17,35 @@ jit_sum = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "n
 
 
 @jit
-def lowest_node(start, block):
-    """Lowest main-chain node that can begin at `start` when the root begins at 0."""
-    return 0 if start == 0 else 1 + (start + block - 2) // block
-
-
-@jit
-def highest_node(rest, chain_length, block):
-    """Highest main-chain node that can derive the `rest` tokens up to the end."""
-    return chain_length - 1 - (rest + block - 2) // block
-
-
-@jit
-def lowest_parent(start, block):
-    """Lowest main-chain node whose right child can begin at `start`: it emits token `start - 1`."""
-    return 0 if start <= 1 else lowest_node(max(start - block, 1), block)
-
-
-@jit
 def derivable(length, chain_length, block):
     """Whether a sentence of this length has a derivation at all."""
     return 2 <= length <= (chain_length - 2) * block + 2
+
+
+@jit
+def start_range(a, length, chain_length, block, any_start):
+    """Positions `first … stop - 1` at which main-chain node a, not the last, can begin.
+
+    It must leave no more tokens than the nodes from a on can derive, nor begin later than those before it
+    allow, when the root begins at 0; with `any_start` the root may begin anywhere.
+    """
+    first = max(0, length - 1 - (chain_length - 1 - a) * block)
+    if any_start:
+        return first, length - 1
+    if a == 0:
+        return first, 1
+    return max(1, first), min(length - 2, 1 + (a - 1) * block) + 1
+
+
+@jit
+def rest_range(a, length, chain_length, block, any_start):
+    """Positions `first … stop - 1` at which the right child of main-chain node a can begin."""
+    first = max(1, length - 1 - (chain_length - 2 - a) * block)
+    if any_start:
+        return first, length
+    if a == 0:
+        return first, 2
+    return max(2, first), min(length - 1, 1 + a * block) + 1
 
 
 @jit
@@ -47,30 +59,22 @@ def log_add(a, b):
 
 
 @jit
-def prefix_symbol(k, offset, block):
-    """Symbol at an in-order offset of the prefix tree of main-chain node k."""
-    return 1 + (k - 1) * block + offset
+def fill_prefix_values(value, prefix, tokens, states, splits, length, top, best):
+    """`value[q, i]`: prefix state q deriving from position i on; max if `best`.
 
-
-@jit
-def fill_prefix_values(value, prefix, tokens, states, splits, length, chain_length, block, best):
-    """`value[q, k, i]`: prefix state q of main-chain node k, deriving from position i on; max if `best`."""
-    value[0] = 0.0
-    value[1:] = NEG_INF
+    prefix `[R]` and tokens `[m, n]` are those of one main-chain node; `top` is its symbol less `d`, so that offset o
+    of its prefix tree is symbol `top + o`.
+    """
+    value[0, :length] = 0.0
     for q in range(1, states.shape[0]):
         if states[q, 1] == 1:  # only leaves derive one token: inner nodes need a right child
-            for k in range(1, chain_length - 1):
-                symbol = prefix_symbol(k, states[q, 0], block)
-                for i in range(length):
-                    value[q, k, i] = tokens[symbol, i]
+            for i in range(length):
+                value[q, i] = tokens[top + states[q, 0], i]
+        else:
+            value[q, :length] = NEG_INF
     for p in range(splits.shape[0]):
         q, rule, left, right, offset, wide = splits[p]
-        for k in range(1, chain_length - 1):
-            weight = np.float64(prefix[k, rule])
-            symbol = prefix_symbol(k, offset, block)
-            for i in range(length - wide - 1):
-                term = weight + value[left, k, i] + tokens[symbol, i + wide] + value[right, k, i + wide + 1]
-                if best:
-                    value[q, k, i] = max(value[q, k, i], term)
-                else:
-                    value[q, k, i] = log_add(value[q, k, i], term)
+        weight = np.float64(prefix[rule])
+        for i in range(length - wide - 1):
+            term = weight + value[left, i] + tokens[top + offset, i + wide] + value[right, i + wide + 1]
+            value[q, i] = max(value[q, i], term) if best else log_add(value[q, i], term)

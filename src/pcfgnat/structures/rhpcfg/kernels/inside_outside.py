@@ -1,9 +1,10 @@
 """log P and its gradients, the posteriors, by an inside and an outside pass.
 
-Nearly all of the work are sums over right children, `G[a, j] = log Σ_c exp(rule[a, j, c] + S[c])`. They run as dot
-products in probability space: rules scaled by their row's maximum, spans by the maximum of the spans that the row
-can reach. Where such a product comes out too small to be trusted, that one row is summed in log space instead,
-so that no result depends on the scaling: with a single maximum a true log P of -200 can come out as -85.
+Nearly all of the work are sums over right children, `G[a, j, t] = log Σ_c exp(rule[a, j, c] + S[c, t])`. They run as
+products in probability space: rules scaled by their row's maximum, spans by the maximum of the spans, at that
+position, that the row can reach. Where such a product comes out too small to be trusted, that one entry is summed in
+log space instead, so that no result depends on the scaling: with a single maximum for all, a true log P of -200
+can come out as -85.
 """
 
 import math
@@ -14,36 +15,82 @@ from pcfgnat.structures.rhpcfg.kernels.common import (
     NEG_INF,
     derivable,
     fill_prefix_values,
-    highest_node,
     jit,
     jit_sum,
-    log_add,
-    lowest_node,
-    lowest_parent,
-    prefix_symbol,
+    rest_range,
+    start_range,
 )
 
 # A span that exceeds the scale by more than this many nats becomes the new scale.
 RESCALE = 20.0
+# Below this, exp adds nothing to a sum that holds a 1.
+EXP_OF_ZERO = -40.0
 # Posterior mass below this leaves no trace in a gradient.
 NEGLIGIBLE = 1e-30
 
 
-@jit_sum
-def dot(row, vector, start, stop):
-    """Sum of products over `start … stop - 1`."""
-    total = row[0] * 0
+@jit
+def scale_row(row, start, stop, cutoff, scaled):
+    """`scaled = exp(row - maximum)`, 0 where that is below the cutoff; return the maximum, NaN if anything is."""
+    largest = NEG_INF
     for c in range(start, stop):
-        total += row[c] * vector[c]
-    return total
+        if row[c] != row[c]:
+            return math.nan
+        largest = max(largest, row[c])
+    if largest == NEG_INF:
+        scaled[start:stop] = 0
+        return largest
+    for c in range(start, stop):
+        below = row[c] - row.dtype.type(largest)
+        scaled[c] = math.exp(below) if below > cutoff else 0
+    return largest
+
+
+@jit_sum
+def add_up(totals, rules, scaled_spans, start, stop, first, last, pair):
+    """`totals[i, t] = Σ_c rules[i, c] · scaled_spans[t, c]` for one or two left children i."""
+    one, two = rules[0, start:stop], rules[1, start:stop]
+    for t in range(first, last):
+        span = scaled_spans[t, start:stop]
+        total, other_total = span.dtype.type(0), span.dtype.type(0)
+        if pair:  # both at once: reading the spans is most of the work
+            for c in range(span.shape[0]):
+                total += one[c] * span[c]
+                other_total += two[c] * span[c]
+        else:
+            for c in range(span.shape[0]):
+                total += one[c] * span[c]
+        totals[0, t], totals[1, t] = total, other_total
+
+
+@jit_sum
+def share_out(shares, rules, scaled_spans, received, sums, start, stop, first, last, pair):
+    """Give each right child its share of the mass at each t, and sum up what goes through each rule.
+
+    `received[t, c] += Σ_i rules[i, c] · shares[i, t]` and `sums[i, c] = Σ_t shares[i, t] · scaled_spans[t, c]`.
+    """
+    one, two, sum_one, sum_two = rules[0, start:stop], rules[1, start:stop], sums[0, start:stop], sums[1, start:stop]
+    sum_one[:] = 0
+    sum_two[:] = 0
+    for t in range(first, last):
+        span, into, share, other_share = scaled_spans[t, start:stop], received[t, start:stop], shares[0, t], shares[1, t]
+        if pair:
+            for c in range(span.shape[0]):
+                sum_one[c] += share * span[c]
+                sum_two[c] += other_share * span[c]
+                into[c] += share * one[c] + other_share * two[c]
+        else:
+            for c in range(span.shape[0]):
+                sum_one[c] += share * span[c]
+                into[c] += share * one[c]
 
 
 @jit
-def log_dot(row, spans, start, stop):
-    """log Σ exp(row + spans), exactly; NaN if anything is."""
+def log_dot(row, spans, t, start, stop):
+    """log Σ_c exp(row[c] + spans[c, t]), exactly; NaN if anything is."""
     largest = NEG_INF
     for c in range(start, stop):
-        term = row[c] + spans[c]
+        term = row[c] + spans[c, t]
         if term != term:
             return term
         largest = max(largest, term)
@@ -51,111 +98,176 @@ def log_dot(row, spans, start, stop):
         return largest
     total = 0.0
     for c in range(start, stop):
-        total += math.exp(row[c] + spans[c] - largest)
+        total += math.exp(row[c] + spans[c, t] - largest)
     return largest + math.log(total)
 
 
-@jit_sum
-def share_out(row, vector, factor, scale, mass, gradient, start, stop):
-    """Divide posterior mass among right children as `factor · row · vector`; add it to the rules' gradient too."""
-    for c in range(start, stop):
-        part = factor * row[c] * vector[c]
-        mass[c] += part
-        gradient[c] += scale * part
+@jit
+def enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff):
+    """Set `scaled_spans[t, a] = exp(spans[t] - scale[t])`, first raising the scale of later nodes where it must."""
+    for t in range(first, last):
+        if spans[t] > scale[t] + RESCALE or spans[t] != spans[t]:
+            factor = math.exp(scale[t] - spans[t])
+            scaled_spans[t, a + 1 : stop] *= scaled_spans.dtype.type(factor)
+            scale[t] = spans[t]
+    for t in range(first, last):
+        below = spans[t] - scale[t]
+        scaled_spans[t, a] = 0 if below <= cutoff or spans[t] == NEG_INF else math.exp(below)
 
 
 @jit
-def log_share_out(row, spans, total, amount, scale, mass, gradient, start, stop):
-    """Divide posterior mass among right children, exactly, for rows that are too small to scale."""
-    for c in range(start, stop):
-        part = amount * math.exp(row[c] + spans[c] - total)
-        mass[c] += part
-        gradient[c] += scale * part
+def fill_terms(terms, value, own_tokens, states, rights, length, first, last, lefts):
+    """`terms[q, s]`: main-chain node beginning at s, its left child in prefix state q, the rest behind it."""
+    for q in range(lefts):
+        wide = states[q, 1]
+        stop = max(first, min(last, length - wide - 1))
+        out, left_value = terms[q, first:stop], value[q, first:stop]
+        token = own_tokens[first + wide : stop + wide]
+        right = rights[states[q, 0], first + wide + 1 : stop + wide + 1]
+        for s in range(out.shape[0]):
+            out[s] = left_value[s] + token[s] + right[s]
+        terms[q, stop:last] = NEG_INF
 
 
 @jit
-def scale_rules(chain, chain_length, scaled, row_max, cutoff):
-    """`scaled = exp(chain - row_max)` over the legal right children, 0 where that is below the cutoff."""
-    for a in range(chain_length - 1):
-        for j in range(chain.shape[1] if a > 0 else 1):
-            row, out = chain[a, j], scaled[a, j]
-            largest = row[a + 1]
-            for c in range(a + 1, chain_length):
-                if row[c] != row[c]:
-                    largest = row[c]
-                    break
-                largest = max(largest, row[c])
-            row_max[a, j] = largest
-            for c in range(a + 1, chain_length):
-                below = row[c] - largest
-                out[c] = 0 if below < cutoff else math.exp(below)
+def sum_over_left(terms, spans, first, last, lefts):
+    """S[a, s] for `first ≤ s < last`: sum over left children and how many tokens they derive."""
+    out = spans[first:last]
+    out[:] = terms[0, first:last]
+    for q in range(1, lefts):
+        term = terms[q, first:last]
+        for s in range(out.shape[0]):
+            out[s] = term[s] if not term[s] <= out[s] else out[s]
+    if lefts == 1:
+        return
+    for s in range(first, last):
+        largest = spans[s]
+        if largest == NEG_INF:
+            continue
+        total = 0.0
+        for q in range(lefts):
+            below = terms[q, s] - largest
+            if below > EXP_OF_ZERO:
+                total += math.exp(below) if below < 0.0 else 1.0
+            elif below != below:
+                total = below
+        spans[s] = largest + math.log(total)
 
 
 @jit
-def enter_span(vector, spans, c, stop, scale, cutoff):
-    """Set `vector[c] = exp(spans[c] - scale)`, raising the scale of all later entries first where it must."""
-    span = spans[c]
-    if span > scale + RESCALE:
-        factor = math.exp(scale - span)
-        for later in range(c + 1, stop):
-            vector[later] *= factor
-        scale = span
-    elif span != span:
-        scale = span
-    below = span - scale
-    vector[c] = math.exp(below) if below >= cutoff else 0
-    return scale
+def sum_over_right(chain, spans, rights, a, stop, first, last, scratch, limits):
+    """G[a, j, t] for all j and for `first ≤ t < last`."""
+    rows, scaled_spans, scale, totals, _, _, _ = scratch
+    cutoff, trust = limits
+    lefts = chain.shape[0] if a > 0 else 1
+    for j in range(0, lefts, 2):
+        pair = min(2, lefts - j)
+        largest = scale_row(chain[j], a + 1, stop, cutoff, rows[0])
+        next_largest = scale_row(chain[j + 1], a + 1, stop, cutoff, rows[1]) if pair == 2 else NEG_INF
+        add_up(totals, rows, scaled_spans, a + 1, stop, first, last, pair == 2)
+        for i in range(pair):
+            maximum = next_largest if i else largest
+            if maximum == NEG_INF:
+                continue
+            for t in range(first, last):
+                if totals[i, t] > trust:
+                    rights[j + i, t] = math.log(totals[i, t]) + scale[t] + maximum
+                elif scale[t] != NEG_INF:
+                    rights[j + i, t] = log_dot(chain[j + i], spans, t, a + 1, stop)
 
 
 @jit
 def inside_sentence(chain, prefix, tokens, states, splits, length, chain_length, spans, rights, scratch, limits):
-    """Fill S = `spans[s, a]` and G = `rights[s, a, j]`; return log P."""
-    scaled, row_max, vector, value = scratch
-    cutoff, trust = limits
-    block = chain.shape[1]
+    """Fill S = `spans[a, s]` and G = `rights[a, j, t]`; return log P."""
+    _, scaled_spans, scale, _, value, terms, _ = scratch
+    cutoff = limits[0]
+    block, stop = chain.shape[1], chain_length
     spans[:] = NEG_INF
     rights[:] = NEG_INF
     if not derivable(length, chain_length, block):
         return NEG_INF
-    fill_prefix_values(value, prefix, tokens, states, splits, length, chain_length, block, False)
-    scale_rules(chain, chain_length, scaled, row_max, cutoff)
-    spans[length - 1, chain_length - 1] = tokens[1 + (chain_length - 1) * block, length - 1]
-    for s in range(length - 1, 0, -1):
-        low, high = lowest_node(s, block), highest_node(length - s, chain_length, block)
-        if s < length - 1:
-            for a in range(low, high + 1):
-                spans[s, a] = sum_over_left(value, tokens, states, rights, s, a, length, block)
-        else:
-            low = high
-        scale = NEG_INF
-        for a in range(high - 1, lowest_parent(s, block) - 1, -1):
-            if a + 1 >= low:
-                scale = enter_span(vector, spans[s], a + 1, high + 1, scale, cutoff)
-            if scale == NEG_INF or (s == 1 and a > 0):
-                continue
-            first = max(a + 1, low)
-            for j in range(block if a > 0 else 1):
-                if row_max[a, j] == NEG_INF:
-                    continue
-                product = dot(scaled[a, j], vector, first, high + 1)
-                if product > trust:
-                    rights[s, a, j] = math.log(product) + scale + row_max[a, j]
-                else:
-                    rights[s, a, j] = log_dot(chain[a, j], spans[s], first, high + 1)
-    spans[0, 0] = sum_over_left(value, tokens, states, rights, 0, 0, length, block)
+    scaled_spans[:] = 0
+    scale[:] = NEG_INF
+    spans[stop - 1, length - 1] = tokens[1 + (stop - 1) * block, length - 1]
+    enter_spans(scaled_spans, scale, spans[stop - 1], stop - 1, length - 1, length, stop, cutoff)
+    for a in range(stop - 2, -1, -1):
+        first, last = rest_range(a, length, chain_length, block, False)
+        sum_over_right(chain[a], spans, rights[a], a, stop, first, last, scratch, limits)
+        if a > 0:
+            fill_prefix_values(value, prefix[a], tokens, states, splits, length, 1 + (a - 1) * block, False)
+        lefts = states.shape[0] if a > 0 else 1
+        first, last = start_range(a, length, chain_length, block, False)
+        fill_terms(terms, value, tokens[1 + a * block], states, rights[a], length, first, last, lefts)
+        sum_over_left(terms, spans[a], first, last, lefts)
+        enter_spans(scaled_spans, scale, spans[a], a, first, last, stop, cutoff)
     return spans[0, 0]
 
 
 @jit
-def sum_over_left(value, tokens, states, rights, s, a, length, block):
-    """S[a, s]: sum over left children and how many tokens they derive."""
-    total = NEG_INF
-    for q in range(states.shape[0] if a > 0 else 1):
-        rest = s + states[q, 1] + 1
-        if rest < length:
-            term = value[q, a, s] + tokens[1 + a * block, rest - 1] + rights[rest, a, states[q, 0]]
-            total = log_add(total, term)
-    return total
+def rebase(spans, scaled_spans, received, scale, t, start, stop, cutoff):
+    """Scale position t anew, by the largest span from node `start` on; masses keep their value."""
+    largest = NEG_INF
+    for c in range(start, stop):
+        largest = max(largest, spans[c, t])
+    factor = math.exp(largest - scale[t])
+    for c in range(start, stop):
+        below = spans[c, t] - largest
+        scaled_spans[t, c] = math.exp(below) if below > cutoff else 0
+        received[t, c] *= factor
+    scale[t] = largest
+
+
+@jit
+def prepare_spans(spans, scaled_spans, scale, length, stop, cutoff):
+    """Scale all spans by the largest at their position."""
+    for t in range(length):
+        scale[t] = NEG_INF
+        for c in range(1, stop):
+            scale[t] = max(scale[t], spans[c, t])
+    for c in range(1, stop):
+        for t in range(length):
+            below = spans[c, t] - scale[t]
+            scaled_spans[t, c] = math.exp(below) if below > cutoff else 0
+
+
+@jit
+def share_over_right(
+    chain, spans, rights, right_mass, received, exact_mass, a, stop, first, last, scratch, limits, scale_by, grad_chain
+):
+    """Hand the mass of G[a, j, t] on to the right children and to the gradient of the rules."""
+    rows, scaled_spans, scale, shares, _, _, sums = scratch
+    cutoff, trust = limits
+    log_trust = math.log(trust)
+    one = rows.dtype.type(scale_by)
+    lefts = chain.shape[0] if a > 0 else 1
+    for j in range(0, lefts, 2):
+        pair = min(2, lefts - j)
+        shares[:, first:last] = 0
+        low, high = last, first  # the positions that have any mass
+        for i in range(pair):
+            largest = scale_row(chain[j + i], a + 1, stop, cutoff, rows[i])
+            for t in range(first, last):
+                amount = right_mass[j + i, t]
+                if amount < NEGLIGIBLE:
+                    continue
+                log_product = rights[j + i, t] - scale[t] - largest
+                if log_product < log_trust and i == 0:
+                    rebase(spans, scaled_spans, received, scale, t, a + 1, stop, cutoff)
+                    log_product = rights[j + i, t] - scale[t] - largest
+                if log_product < log_trust:
+                    for c in range(a + 1, stop):
+                        part = amount * math.exp(chain[j + i, c] + spans[c, t] - rights[j + i, t])
+                        exact_mass[t, c] += part
+                        grad_chain[j + i, c] += scale_by * part
+                else:
+                    shares[i, t] = amount * math.exp(-log_product)
+                    low, high = min(low, t), max(high, t + 1)
+        if low >= high:
+            continue
+        share_out(shares, rows, scaled_spans, received, sums, a + 1, stop, low, high, pair == 2)
+        for i in range(pair):
+            for c in range(a + 1, stop):
+                grad_chain[j + i, c] += one * rows[i, c] * sums[i, c]
 
 
 @jit
@@ -163,93 +275,79 @@ def outside_sentence(
     chain, prefix, tokens, states, splits, length, chain_length, spans, rights, scratch, limits, scale_by, gradients
 ):
     """Add the posteriors, times `scale_by`, to the gradients of chain, prefix and tokens."""
-    scaled, row_max, vector, value = scratch
-    cutoff, trust = limits
+    _, scaled_spans, scale, _, value, terms, _ = scratch
+    cutoff = limits[0]
     grad_chain, grad_prefix, grad_tokens = gradients
-    block = chain.shape[1]
+    block, stop = chain.shape[1], chain_length
     if not spans[0, 0] > NEG_INF:
         return
-    fill_prefix_values(value, prefix, tokens, states, splits, length, chain_length, block, False)
-    scale_rules(chain, chain_length, scaled, row_max, cutoff)
+    prepare_spans(spans, scaled_spans, scale, length, stop, cutoff)
+    # the mass of S[c, t] is received · scaled_spans at [t, c], plus what came by the log-space path
+    received = np.zeros_like(scaled_spans)
+    exact_mass = np.zeros_like(scaled_spans)
+    right_mass = np.zeros((block, length + 1))
     value_mass = np.zeros_like(value)
-    mass = np.zeros(chain_length, dtype=chain.dtype)  # of S[a, s] at the current s
-    right_mass = np.zeros((block + 1, chain_length, block))  # of G[a, j] at the next positions, a ring
-    mass[0] = 1
-    log_trust = math.log(trust)
-    for s in range(length):
-        low, high = lowest_node(s, block), highest_node(length - s, chain_length, block)
-        if s > 0:
-            low = high if s == length - 1 else low
-            mass[:] = 0
-            ring = right_mass[s % (block + 1)]
-            scale = NEG_INF
-            for a in range(high - 1, lowest_parent(s, block) - 1, -1):
-                if a + 1 >= low:
-                    scale = enter_span(vector, spans[s], a + 1, high + 1, scale, cutoff)
-                first = max(a + 1, low)
-                for j in range(block if a > 0 else 1):
-                    amount = ring[a, j]
-                    if amount < NEGLIGIBLE:
-                        continue
-                    log_product = rights[s, a, j] - scale - row_max[a, j]
-                    if log_product > log_trust:
-                        factor = mass.dtype.type(amount * math.exp(-log_product))
-                        share_out(scaled[a, j], vector, factor, scale_by, mass, grad_chain[a, j], first, high + 1)
-                    else:
-                        log_share_out(
-                            chain[a, j], spans[s], rights[s, a, j], amount, scale_by, mass, grad_chain[a, j], first, high + 1
-                        )
-            ring[:] = 0.0
-        if s == length - 1:
-            grad_tokens[1 + (chain_length - 1) * block, s] += scale_by * mass[chain_length - 1]
-            break
-        for a in range(low, high + 1):
-            if mass[a] < NEGLIGIBLE:
+    exact_mass[0, 0] = 1
+    for a in range(stop - 1):
+        if a > 0:
+            fill_prefix_values(value, prefix[a], tokens, states, splits, length, 1 + (a - 1) * block, False)
+        own = 1 + a * block
+        right_mass[:] = 0.0
+        value_mass[:] = 0.0
+        lefts = states.shape[0] if a > 0 else 1
+        first, last = start_range(a, length, chain_length, block, False)
+        fill_terms(terms, value, tokens[own], states, rights[a], length, first, last, lefts)
+        for s in range(first, last):
+            mass = exact_mass[s, a] + received[s, a] * scaled_spans[s, a]
+            if mass < NEGLIGIBLE:
                 continue
-            for q in range(states.shape[0] if a > 0 else 1):
+            for q in range(lefts):
                 rest = s + states[q, 1] + 1
-                if rest >= length:
-                    continue
-                term = value[q, a, s] + tokens[1 + a * block, rest - 1] + rights[rest, a, states[q, 0]]
-                part = mass[a] * math.exp(term - spans[s, a])
-                grad_tokens[1 + a * block, rest - 1] += scale_by * part
-                right_mass[rest % (block + 1), a, states[q, 0]] += part
-                value_mass[q, a, s] += part
-    prefix_outside(prefix, tokens, states, splits, length, chain_length, block, value, value_mass, scale_by, gradients)
+                if rest < length:
+                    part = mass * math.exp(terms[q, s] - spans[a, s])
+                    grad_tokens[own, rest - 1] += scale_by * part
+                    right_mass[states[q, 0], rest] += part
+                    value_mass[q, s] += part
+        if a > 0:
+            prefix_outside(
+                prefix[a], tokens, states, splits, length, own - block, value, value_mass, scale_by, grad_prefix[a], grad_tokens
+            )
+        first, last = rest_range(a, length, chain_length, block, False)
+        share_over_right(
+            chain[a], spans, rights[a], right_mass, received, exact_mass, a, stop, first, last, scratch, limits, scale_by, grad_chain[a]
+        )
+    end = length - 1
+    last_mass = exact_mass[end, stop - 1] + received[end, stop - 1] * scaled_spans[end, stop - 1]
+    grad_tokens[1 + (stop - 1) * block, length - 1] += scale_by * last_mass
 
 
 @jit
-def prefix_outside(prefix, tokens, states, splits, length, chain_length, block, value, mass, scale_by, gradients):
+def prefix_outside(prefix, tokens, states, splits, length, top, value, mass, scale_by, grad_prefix, grad_tokens):
     """Hand the mass of prefix states down to their rules, tokens and parts, parents before children."""
-    _, grad_prefix, grad_tokens = gradients
     for p in range(splits.shape[0] - 1, -1, -1):
         q, rule, left, right, offset, wide = splits[p]
-        for k in range(1, chain_length - 1):
-            symbol = prefix_symbol(k, offset, block)
-            for i in range(length - wide - 1):
-                if mass[q, k, i] < NEGLIGIBLE:
-                    continue
-                term = prefix[k, rule] + value[left, k, i] + tokens[symbol, i + wide] + value[right, k, i + wide + 1]
-                part = mass[q, k, i] * math.exp(term - value[q, k, i])
-                grad_prefix[k, rule] += scale_by * part
-                grad_tokens[symbol, i + wide] += scale_by * part
-                mass[left, k, i] += part
-                mass[right, k, i + wide + 1] += part
+        for i in range(length - wide - 1):
+            if mass[q, i] < NEGLIGIBLE:
+                continue
+            term = prefix[rule] + value[left, i] + tokens[top + offset, i + wide] + value[right, i + wide + 1]
+            part = mass[q, i] * math.exp(term - value[q, i])
+            grad_prefix[rule] += scale_by * part
+            grad_tokens[top + offset, i + wide] += scale_by * part
+            mass[left, i] += part
+            mass[right, i + wide + 1] += part
     for q in range(1, states.shape[0]):
         if states[q, 1] == 1:
-            for k in range(1, chain_length - 1):
-                symbol = prefix_symbol(k, states[q, 0], block)
-                for i in range(length):
-                    grad_tokens[symbol, i] += scale_by * mass[q, k, i]
+            for i in range(length):
+                grad_tokens[top + states[q, 0], i] += scale_by * mass[q, i]
 
 
 @jit
 def new_scratch(chain, tokens, states):
-    """Working space for one sentence at a time: scaled rules, their maxima, scaled spans, prefix values."""
-    length, block = chain.shape[1], chain.shape[2]
-    scaled = np.zeros((length, block, length), dtype=chain.dtype)
-    vector = np.zeros(length, dtype=chain.dtype)
-    return scaled, np.full((length, block), NEG_INF), vector, np.empty((states.shape[0], length, tokens.shape[2]))
+    """Working space for one sentence: scaled rules, scaled spans, their scale, totals, prefix values, terms, sums."""
+    nodes, width, kinds = chain.shape[1], tokens.shape[2], states.shape[0]
+    rules, spans = np.zeros((2, nodes), dtype=chain.dtype), np.zeros((width, nodes), dtype=chain.dtype)
+    totals, sums = np.zeros((2, width), dtype=chain.dtype), np.zeros((2, nodes), dtype=chain.dtype)
+    return rules, spans, np.zeros(width), totals, np.zeros((kinds, width)), np.zeros((kinds, width)), sums
 
 
 @jit

@@ -1,0 +1,79 @@
+"""Measuring side by side: interleaved runs, medians with their spread, and peak memory."""
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one contender: the median, and the quartiles as its spread."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.median:.2f} ms ({1e3 * self.low:.2f}–{1e3 * self.high:.2f})"
+
+
+def interleave(contenders: Mapping[str, Callable[[], object]], runs: int, warm_up: int = 1) -> dict[str, Timing]:
+    """Time all contenders in turns, so that what disturbs the machine disturbs them alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(warm_up + runs):
+        for name, call in contenders.items():
+            start = time.perf_counter()
+            call()
+            if turn >= warm_up:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: _timing(values) for name, values in seconds.items()}
+
+
+def _timing(values: list[float]) -> Timing:
+    low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
+    return Timing(statistics.median(values), low, high, len(values))
+
+
+def peak_extra_bytes(call: Callable[[], object]) -> int | None:
+    """Highest resident memory during the call above what was there before; None where Linux does not tell."""
+    status, clear = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not (status.exists() and os.access(clear, os.W_OK)):
+        return None
+    clear.write_text("5")  # resets the high-water mark
+    before = _status_bytes(status, "VmHWM")
+    call()
+    return _status_bytes(status, "VmHWM") - before
+
+
+def _status_bytes(status: Path, field: str) -> int:
+    line = next(line for line in status.read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
+
+
+def machine() -> dict[str, Any]:
+    """What a figure was measured on."""
+    cpuinfo = Path("/proc/cpuinfo")
+    names = {line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")} if cpuinfo.exists() else set()  # fmt: skip
+    return {
+        "processor": ", ".join(sorted(names)) or platform.processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "system": platform.system(),
+    }
+
+
+def write_json(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results, with the machine's description beside them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain = json.dumps({"machine": machine(), **results}, indent=2, default=asdict)
+    path.write_text(plain + "\n", encoding="utf-8")

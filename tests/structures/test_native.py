@@ -1,0 +1,212 @@
+"""The compiled kernels against the readable reference, at odd shapes and under strain."""
+
+import math
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from pcfgnat.structures import RHPCFG, Padded, RuleScores, Search, SupportTree, backend
+from pcfgnat.structures.rhpcfg.native import equal_ranges
+from tests.grammars import random_grammar, random_scores, random_target
+from tests.structures.test_rhpcfg import log_prob_gradients
+
+
+def compare(grammar: RHPCFG, target: Padded, tolerance: float) -> None:
+    """Values, every gradient and the best tree's score, native against reference."""
+    found = {}
+    for name in ("reference", "native"):
+        with backend(name):
+            gradients = log_prob_gradients(grammar, target)
+            posterior = grammar.posterior(target)
+            found[name] = (
+                posterior.log_partition.double(),
+                posterior.argmax().score.double(),
+                *(g.double() for g in (gradients.chain, gradients.prefix, gradients.emit)),
+            )
+    for native, reference in zip(found["native"], found["reference"], strict=True):
+        torch.testing.assert_close(native, reference, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_odd_shapes_and_ragged_lengths(depth: int, scale: float) -> None:
+    tree = SupportTree(13, depth)
+    chain_lengths = [13, 2, 7, 11, 3]
+    grammar = random_grammar(tree, chain_lengths, vocabulary=11, scale=scale, seed=depth)
+    compare(grammar, random_target([9, 2, 5, 11, 3], vocabulary=11), tolerance=1e-9)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_targets_that_fill_the_tree(depth: int) -> None:
+    tree = SupportTree(6, depth)
+    grammar = random_grammar(tree, [6, 6, 5], scale=3.0)
+    compare(grammar, random_target([tree.max_length, tree.max_length - 1, 5]), tolerance=1e-9)
+
+
+def test_depth_four_compiles_no_special_case() -> None:
+    tree = SupportTree(3, 4)
+    compare(random_grammar(tree, [3]), random_target([9]), tolerance=1e-9)
+
+
+def test_rows_far_below_the_largest_span_keep_their_value() -> None:
+    """The rules of a node lead only to spans that are 500 nats less likely than others at that position."""
+    tree = SupportTree(12, 1)
+    scores = random_scores(tree, [12, 12], seed=3)
+    chain = scores.chain.clone()
+    chain[:, 0, 0, 1:11] -= 500.0
+    chain[:, 5:9] -= torch.linspace(0, 900, 12, dtype=torch.float64)
+    emit = scores.emit.clone()
+    emit[:, 15:] -= 300.0
+    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
+        grammar = RHPCFG(RuleScores(chain.to(dtype), scores.prefix.to(dtype), emit.to(dtype)), torch.tensor([12, 12]))
+        exact = RHPCFG(RuleScores(*(t.double() for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit))), torch.tensor([12, 12]))  # fmt: skip
+        target = random_target([7, 12])
+        with backend("reference"):
+            expected, expected_gradients = exact.log_prob(target), log_prob_gradients(exact, target)
+        with backend("native"):
+            torch.testing.assert_close(grammar.log_prob(target).double(), expected, rtol=1e-6, atol=0)
+            gradients = log_prob_gradients(grammar, target)
+        for name in ("chain", "prefix", "emit"):
+            found, wanted = getattr(gradients, name).double(), getattr(expected_gradients, name)
+            torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_float32_is_accurate_on_long_peaked_sentences(scale: float) -> None:
+    tree = SupportTree(300, 1)
+    single = random_grammar(tree, [300, 260], vocabulary=8, scale=scale, dtype=torch.float32)
+    scores = (single.scores.chain, single.scores.prefix, single.scores.emit)
+    double = RHPCFG(RuleScores(*(score.double() for score in scores)), single.chain_lengths)
+    target = random_target([256, 256], vocabulary=8)
+    with backend("native"):
+        torch.testing.assert_close(single.log_prob(target).double(), double.log_prob(target), rtol=1e-5, atol=0)
+        found, wanted = log_prob_gradients(single, target), log_prob_gradients(double, target)
+    for name in ("chain", "prefix", "emit"):
+        torch.testing.assert_close(getattr(found, name).double(), getattr(wanted, name), rtol=0, atol=1e-3)
+    # and the double-precision kernels agree with the reference
+    with backend("reference"):
+        torch.testing.assert_close(double.log_prob(target), wanted_log_prob(double, target), rtol=1e-10, atol=0)
+
+
+def wanted_log_prob(grammar: RHPCFG, target: Padded) -> torch.Tensor:
+    with backend("native"):
+        return grammar.log_prob(target)
+
+
+def test_results_do_not_depend_on_memory_left_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = SupportTree(7, 2)
+    grammar = random_grammar(tree, [7, 2, 5], dtype=torch.float32)
+    target = random_target([6, 2, 4])
+    with backend("native"):
+        clean = (grammar.log_prob(target), log_prob_gradients(grammar, target).chain, grammar.mode(Search()))
+    allocate = np.empty
+
+    def poisoned(shape: object, *arguments: object, **options: object) -> np.ndarray:
+        array: np.ndarray = allocate(shape, *arguments, **options)  # type: ignore[call-overload]
+        array.fill(np.nan if array.dtype.kind == "f" else 77)
+        return array
+
+    monkeypatch.setattr(np, "empty", poisoned)
+    with backend("native"):
+        again = (grammar.log_prob(target), log_prob_gradients(grammar, target).chain, grammar.mode(Search()))
+    assert torch.equal(clean[0], again[0])
+    assert torch.equal(clean[1], again[1])
+    assert clean[2] == again[2]
+
+
+def test_nan_scores_give_nan_and_not_a_number_that_looks_right() -> None:
+    grammar = random_grammar(SupportTree(5, 1), [5, 5])
+    grammar.scores.emit[0] = math.nan
+    with backend("native"):
+        log_prob = grammar.log_prob(random_target([4, 4]))
+    assert log_prob.isnan().tolist() == [True, False]
+
+
+def test_threads_give_the_same_bits() -> None:
+    tree = SupportTree(60, 1)
+    grammar = random_grammar(tree, [60, 40, 60, 20, 55, 60], vocabulary=8, dtype=torch.float32)
+    target = random_target([30, 20, 33, 12, 30, 31], vocabulary=8)
+    found = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        try:
+            with backend("native"):
+                found.append((grammar.log_prob(target), log_prob_gradients(grammar, target).chain))
+        finally:
+            torch.set_num_threads(1)
+    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+
+
+def test_several_python_threads_at_once() -> None:
+    grammar = random_grammar(SupportTree(30, 1), [30, 25], vocabulary=8)
+    target = random_target([14, 12], vocabulary=8)
+    with backend("native"):
+        expected = grammar.log_prob(target)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: grammar.log_prob(target), range(40)):
+            assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("work", "parts", "expected"),
+    [
+        ([1, 1, 1, 1], 2, [(0, 2), (2, 4)]),
+        ([10, 1, 1], 2, [(0, 1), (1, 3)]),
+        ([5], 3, [(0, 1)]),
+        ([], 2, [(0, 0)]),
+        ([0, 0], 2, [(0, 2)]),
+    ],
+)
+def test_equal_ranges(work: list[int], parts: int, expected: list[tuple[int, int]]) -> None:
+    assert equal_ranges(np.array(work, dtype=np.int64), parts) == expected
+
+
+def test_gradients_arrive_scaled_by_what_comes_from_above() -> None:
+    grammar = random_grammar(SupportTree(5, 1), [5, 5])
+    emit = grammar.scores.emit.clone().requires_grad_()
+    target = random_target([4, 3])
+    with backend("native"):
+        log_prob = RHPCFG(RuleScores(grammar.scores.chain, grammar.scores.prefix, emit), grammar.chain_lengths).log_prob(target)
+        (plain,) = torch.autograd.grad(log_prob.sum(), emit, retain_graph=True)
+        (weighted,) = torch.autograd.grad(2.5 * log_prob[0] - log_prob[1], emit)
+    torch.testing.assert_close(weighted[0], 2.5 * plain[0])
+    torch.testing.assert_close(weighted[1], -plain[1])
+
+
+def test_half_precision_takes_the_reference() -> None:
+    grammar = random_grammar(SupportTree(4, 1), dtype=torch.bfloat16)
+    assert grammar.log_prob(random_target([3])).dtype == torch.bfloat16
+    with backend("native"), pytest.raises(RuntimeError, match=r"needs numba and float32 or float64 on the CPU, got torch.bfloat16"):
+        grammar.log_prob(random_target([3]))
+
+
+def test_unknown_backends_are_refused() -> None:
+    with pytest.raises(ValueError, match="backend must be one of auto, native, reference, got 'cuda'"), backend("cuda"):
+        pass
+
+
+def test_environment_chooses_the_backend() -> None:
+    code = (
+        "import torch; from pcfgnat.structures import backend; from pcfgnat.structures.backend import use_native;"
+        "print(use_native(torch.zeros(1)))"
+    )
+    for value, expected in (("reference", "False"), ("native", "True"), ("auto", "True")):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PCFGNAT_BACKEND": value}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == expected
+
+
+def test_an_empty_batch_is_no_error() -> None:
+    scores = RuleScores(torch.zeros(0, 4, 2, 4), torch.zeros(0, 4, 0), torch.zeros(0, 8, 3))
+    grammar = RHPCFG(scores, torch.zeros(0, dtype=torch.int64))
+    target = Padded(torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
+    for name in ("native", "reference"):
+        with backend(name):
+            assert grammar.log_prob(target).shape == (0,)
+            assert grammar.mode(Search()) == []
