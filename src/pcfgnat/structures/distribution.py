@@ -30,7 +30,9 @@ class Padded:
 
     def __post_init__(self) -> None:
         if self.ids.dim() != 2 or self.ids.dtype != torch.int64:
-            raise ValueError(f"ids must be int64 of shape (B, N), got {self.ids.dtype} {tuple(self.ids.shape)}")
+            raise ValueError(
+                f"ids must be int64 of shape (B, N), got {self.ids.dtype} {tuple(self.ids.shape)}"
+            )
         check_lengths(self.lengths, batch=self.ids.shape[0], low=0, high=self.ids.shape[1])
 
     @property
@@ -69,7 +71,7 @@ class SpecialTokens:
 
 @dataclass(frozen=True)
 class Search:
-    """How to decode. `length_penalty` is the β of `score / L^β`; without `special_tokens` all ids are alike."""
+    """How to decode. `length_penalty` is the β of `score / L^β`; without `special_tokens` ids are alike."""
 
     strategy: str = "viterbi"
     max_length: int | None = None
@@ -103,7 +105,7 @@ class Hypothesis:
 
     def normalised_score(self, length_penalty: float) -> float:
         """`score / L^β`, by which hypotheses of different lengths are compared."""
-        return self.score / max(len(self.ids), 1) ** length_penalty
+        return float(self.score / max(len(self.ids), 1) ** length_penalty)
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,9 @@ class Alignment:
 class Posterior(ABC):
     """p(structure | X, Y): what the structures of a given target look like.
 
-    A subclass names its log-weights, with `token_weights [B, m, N]` (node emits position) among them, and adds
-    them up in any semiring. Everything else follows, because the gradient of the total marks what it is made of.
+    A subclass names its log-weights, with `token_weights [B, m, N]` (node emits position) among them, and
+    adds them up in any semiring. Everything else follows, because the gradient of the total marks what it is
+    made of.
     """
 
     def __init__(self, token_weights: Float[Tensor, "B m N"], *others: Float[Tensor, "..."]) -> None:
@@ -140,7 +143,8 @@ class Posterior(ABC):
     @property
     def log_partition(self) -> Float[Tensor, "B"]:
         """log P(Y|X), all structures summed; differentiable, and -inf where there is none."""
-        return self._total(LogSemiring(), self._weights)[0]
+        total = self._total(LogSemiring(), self._weights)[0]
+        return torch.where(total == NEG_INF, NEG_INF, total)  # a sum of one term would pass a gradient on
 
     @property
     def feasible(self) -> Bool[Tensor, "B"]:
@@ -165,11 +169,11 @@ class Posterior(ABC):
         with torch.enable_grad():
             weights = self._detached()
             total = self._total(LogSemiring(), weights)[0]
-            (gradient,) = torch.autograd.grad(total.sum(), weights[0])
+            gradient = _gradients(total, weights)[0]
         return gradient * (total > NEG_INF).detach()[:, None, None]
 
     def entropy(self) -> Float[Tensor, "B"]:
-        """Return the entropy of the posterior in nats; differentiable, NaN-free, 0 where there is no structure."""
+        """Return the entropy of the posterior in nats; differentiable, 0 where there is no structure."""
         return self._total(EntropySemiring(), self._weights)[1]
 
     def num_derivations(self) -> Float[Tensor, "B"]:
@@ -185,9 +189,7 @@ class Posterior(ABC):
         with torch.enable_grad():
             weights = self._detached()
             totals = self._total(semiring, weights)
-            gradients = [
-                torch.autograd.grad(total.sum(), weights, retain_graph=True, materialize_grads=True) for total in totals
-            ]
+            gradients = [_gradients(total, weights) for total in totals]
         return [
             self._alignment(marks, possible=total.detach() > NEG_INF)
             for marks, total in zip(gradients, totals, strict=True)
@@ -196,12 +198,22 @@ class Posterior(ABC):
     def _alignment(self, marks: tuple[Tensor, ...], possible: Tensor) -> Alignment:
         """Turn 0/1 marks on all weights into positions and the score of what is marked."""
         used = (marks[0] > 0.5) & possible[:, None, None]
-        position = torch.where(used.any(-1), used.to(torch.int8).argmax(-1), -1)
+        one_based = torch.arange(1, used.shape[2] + 1, device=used.device)
+        position = (used * one_based).sum(-1) - 1  # a node emits one position at most
         score = torch.where(possible, 0.0, NEG_INF).to(marks[0].dtype)
         for mark, weight in zip(marks, self._weights, strict=True):
-            chosen = torch.where((mark > 0.5) & possible.view(-1, *[1] * (mark.dim() - 1)), weight.detach(), 0.0)
+            chosen = torch.where(
+                (mark > 0.5) & possible.view(-1, *[1] * (mark.dim() - 1)), weight.detach(), 0.0
+            )
             score = score + chosen.flatten(1).sum(1)
         return Alignment(position, score)
+
+
+def _gradients(total: Tensor, weights: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Gradients of all totals; 0 where a weight takes no part, as none does if all targets are empty."""
+    if not total.requires_grad:
+        return tuple(torch.zeros_like(weight) for weight in weights)
+    return torch.autograd.grad(total.sum(), weights, retain_graph=True, materialize_grads=True)
 
 
 class SequenceDistribution(ABC):
@@ -231,7 +243,9 @@ class SequenceDistribution(ABC):
 def check_lengths(lengths: Tensor, batch: int, low: int, high: int, name: str = "lengths") -> None:
     """Complain unless `lengths` is a vector of `batch` whole numbers in `low … high`."""
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
-        raise ValueError(f"{name} must be whole numbers of shape ({batch},), got {lengths.dtype} {tuple(lengths.shape)}")
+        raise ValueError(
+            f"{name} must be whole numbers of shape ({batch},), got {lengths.dtype} {tuple(lengths.shape)}"
+        )
     if batch and not (low <= int(lengths.min()) and int(lengths.max()) <= high):
         raise ValueError(f"{name} must be in {low} … {high}, got {lengths.tolist()}")
 
@@ -253,20 +267,27 @@ def gather_tokens(emit: Float[Tensor, "B m V"], target: Padded) -> Float[Tensor,
     return emit.gather(2, ids).masked_fill(~mask, NEG_INF)
 
 
+def best_allowed(
+    emit: Float[Tensor, "B m V"], banned: Sequence[int]
+) -> tuple[Float[Tensor, "B m"], Int[Tensor, "B m"]]:
+    """Best token of each node that is not banned, and its log-probability."""
+    score, token = emit.max(-1)
+    unwanted = torch.tensor(banned, dtype=torch.int64, device=emit.device)
+    clash = torch.isin(token, unwanted)
+    if bool(clash.any()):  # only these rows are looked at again: emit is never copied whole
+        score[clash], token[clash] = emit[clash].index_fill(1, unwanted, NEG_INF).max(-1)
+    return score, token
+
+
 def best_tokens(
     emit: Float[Tensor, "B m V"], special: SpecialTokens | None, first: int, last: Int[Tensor, "B"]
 ) -> tuple[Float[Tensor, "B m"], Int[Tensor, "B m"]]:
-    """Best token of each node and its log-probability: bos at `first`, eos at `last`, plain tokens between."""
-    score, token = emit.max(-1)
-    if special is None:
-        return score, token
-    banned = torch.tensor(special.ids, device=emit.device)
-    clash = torch.isin(token, banned)
-    if bool(clash.any()):  # only these rows are looked at again: emit is never copied whole
-        score[clash], token[clash] = emit[clash].index_fill(1, banned, NEG_INF).max(-1)
-    sentence = torch.arange(emit.shape[0], device=emit.device)
-    score[:, first], token[:, first] = emit[:, first, special.bos], special.bos
-    score[sentence, last], token[sentence, last] = emit[sentence, last, special.eos], special.eos
+    """Best token of each node and its log-probability: bos at `first`, eos at `last`, others between."""
+    score, token = best_allowed(emit, special.ids if special else ())
+    if special is not None:
+        sentence = torch.arange(emit.shape[0], device=emit.device)
+        score[:, first], token[:, first] = emit[:, first, special.bos], special.bos
+        score[sentence, last], token[sentence, last] = emit[sentence, last, special.eos], special.eos
     return score, token
 
 

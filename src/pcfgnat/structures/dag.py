@@ -1,0 +1,252 @@
+"""The lattice of the DA-Transformer: a directed acyclic graph whose vertices emit one token each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pcfgnat.structures.distribution import (
+    Alignment,
+    Hypothesis,
+    Padded,
+    Posterior,
+    Search,
+    SequenceDistribution,
+    best_tokens,
+    check_lengths,
+    gather_tokens,
+    pick_length,
+)
+from pcfgnat.structures.parse_tree import ParseTree
+from pcfgnat.structures.rhpcfg import engine
+from pcfgnat.structures.rhpcfg.engine import LengthTable
+from pcfgnat.structures.rhpcfg.reference import Weights, legal_chain_rules
+from pcfgnat.structures.rhpcfg.support_tree import SupportTree
+from pcfgnat.structures.semiring import NEG_INF, Semiring
+
+
+@dataclass(frozen=True, eq=False)
+class DAG(SequenceDistribution):
+    """p(Y|X) = Σ over paths from vertex 0 to vertex `num_nodes[b] - 1`, one token a vertex.
+
+    This is the right-heavy grammar of depth 0, where vertex v is symbol v + 1: all dynamic programs are the
+    grammar's own, and every path is a right-branching parse tree.
+
+    transitions: `[b, i, j]` log-probability of going from vertex i to vertex j > i; -inf where impossible
+    emit:        `[b, i, v]` log-probability of token v at vertex i
+
+    Entries with j ≤ i and those of vertices beyond `num_nodes[b]` are never looked at.
+    """
+
+    transitions: Float[Tensor, "B M M"]
+    emit: Float[Tensor, "B M V"]
+    num_nodes: Int[Tensor, "B"]
+
+    def __post_init__(self) -> None:
+        shape = tuple(self.transitions.shape)
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise ValueError(f"transitions must have shape (B, M, M), got {shape}")
+        if self.emit.dim() != 3 or tuple(self.emit.shape[:2]) != shape[:2]:
+            raise ValueError(
+                f"emit must have shape ({shape[0]}, {shape[1]}, V), got {tuple(self.emit.shape)}"
+            )
+        for name in ("emit", "num_nodes"):
+            if (device := getattr(self, name).device) != self.transitions.device:
+                raise ValueError(
+                    f"{name} must be on {self.transitions.device} like transitions, got {device}"
+                )
+        check_lengths(self.num_nodes, shape[0], low=2, high=shape[1], name="num_nodes")
+
+    @property
+    def tree(self) -> SupportTree:
+        """Return the grammar of depth 0 that the padded batch shares."""
+        return SupportTree(self.transitions.shape[1], 0)
+
+    @property
+    def inside(self) -> Bool[Tensor, "B M"]:
+        """True at the vertices that belong to a sentence."""
+        return torch.arange(self.emit.shape[1], device=self.emit.device) < self.num_nodes.unsqueeze(1)
+
+    def support(self, index: int) -> SupportTree:
+        """Return the grammar of depth 0 of sentence `index`, without padding."""
+        return SupportTree(int(self.num_nodes[index]), 0)
+
+    def posterior(self, target: Padded) -> "DAGPosterior":
+        """p(path | X, Y)."""
+        return DAGPosterior(self, target)
+
+    def infeasible(self, target: Padded) -> dict[int, str]:
+        """Say which targets have probability 0, and why."""
+        reasons = {}
+        for index in (~self.posterior(target).feasible).nonzero().flatten().tolist():
+            length, vertices = int(target.lengths[index]), int(self.num_nodes[index])
+            if 2 <= length <= vertices:
+                reasons[index] = "every path uses a transition or token of probability 0"
+            else:
+                reasons[index] = f"{length} tokens, but {vertices} vertices emit 2 to {vertices}"
+        return reasons
+
+    def mode(self, search: Search) -> list[Hypothesis]:
+        """Decode by one of four strategies; the last two respect `max_length` and the length penalty.
+
+        - `greedy`: the most probable transition at each vertex
+        - `lookahead`: transition and token of the next vertex scored together
+        - `viterbi`: the best path of each length by its transitions alone, then the best length by
+          `score / L^β` with tokens
+        - `joint-viterbi`: the best path and tokens together, over all lengths
+        """
+        search.require("greedy", "lookahead", "viterbi", "joint-viterbi")
+        with torch.no_grad():
+            token_scores, tokens = best_tokens(self.emit, search.special_tokens, 0, self.num_nodes - 1)
+            token_scores = token_scores.masked_fill(~self.inside, NEG_INF)
+            if search.strategy == "greedy":
+                paths = self._follow(self._legal_transitions())
+            elif search.strategy == "lookahead":
+                paths = self._follow(self._legal_transitions() + token_scores.unsqueeze(1))
+            elif search.strategy == "viterbi":
+                paths = self._viterbi(search, token_scores)
+            else:
+                paths = self._joint_viterbi(search, token_scores)
+            return [
+                self._hypothesis(index, path, tokens[index, list(path)].tolist())
+                for index, path in enumerate(paths)
+            ]
+
+    def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
+        """Draw a path and its tokens, from the first vertex on."""
+        with torch.no_grad():
+            transitions = self._legal_transitions().double()
+            # exponential race: with e ~ Exp(1), argmax p/e is a draw from p
+            race = torch.empty_like(transitions).exponential_(generator=generator)
+            hypotheses = []
+            for index, path in enumerate(self._follow(transitions - race.log())):
+                chances = self.emit[index, list(path)].double().exp()
+                tokens = torch.multinomial(chances, 1, generator=generator).flatten().tolist()
+                hypotheses.append(self._hypothesis(index, path, tokens))
+            return hypotheses
+
+    def parse_tree(self, index: int, path: Sequence[int], tokens: Sequence[int]) -> ParseTree:
+        """Return the right-branching tree over these vertices and tokens, with their probabilities."""
+        vertices = list(path)
+        steps = self.transitions[index, vertices[:-1], vertices[1:]].tolist()
+        emitted = self.emit[index, vertices, list(tokens)].tolist()
+        symbols = tuple(vertex + 1 for vertex in vertices)
+        return ParseTree(self.support(index), symbols, tuple(tokens), (*steps, 0.0), tuple(emitted))
+
+    def _legal_transitions(self) -> Float[Tensor, "B M M"]:
+        legal = legal_chain_rules(self.tree, self.num_nodes)[:, :, 0]
+        return self.transitions.masked_fill(~legal, NEG_INF)
+
+    def _follow(self, scores: Float[Tensor, "B M M"]) -> list[tuple[int, ...]]:
+        """Go from vertex 0 to the best next vertex until the last one is reached."""
+        best, following = (table.tolist() for table in scores.max(-1))
+        paths = []
+        for index, last in enumerate((self.num_nodes - 1).tolist()):
+            path = [0]
+            while (vertex := path[-1]) != last:
+                if not best[index][vertex] > NEG_INF:  # NaN is no way on either
+                    raise ValueError(
+                        f"vertex {vertex} of sentence {index} must have a successor of non-zero probability"
+                    )
+                path.append(following[index][vertex])
+            paths.append(tuple(path))
+        return paths
+
+    def _viterbi(self, search: Search, token_scores: Float[Tensor, "B M"]) -> list[tuple[int, ...]]:
+        """Best path of each length by transitions alone; lengths compared with tokens."""
+        table = self._best_by_length(search, torch.zeros_like(token_scores))
+        by_length, token_rows = table.scores.tolist(), token_scores.tolist()
+        longest = table.scores.shape[1] - 1
+        candidates = [table.nodes([length] * len(by_length)) for length in range(1, longest + 1)]
+        paths = []
+        for index, scores in enumerate(by_length):
+            own = [_vertices(symbols[index]) for symbols in candidates]
+            joint = [
+                score + sum(token_rows[index][vertex] for vertex in path) if score > NEG_INF else score
+                for score, path in zip(scores[1:], own, strict=True)
+            ]
+            paths.append(own[self._pick(index, joint, search)])
+        return paths
+
+    def _joint_viterbi(self, search: Search, token_scores: Float[Tensor, "B M"]) -> list[tuple[int, ...]]:
+        """Best path and tokens together, over all lengths."""
+        table = self._best_by_length(search, token_scores)
+        lengths = [
+            self._pick(index, scores[1:], search) + 1 for index, scores in enumerate(table.scores.tolist())
+        ]
+        return [_vertices(symbols) for symbols in table.nodes(lengths)]
+
+    def _best_by_length(self, search: Search, token_scores: Float[Tensor, "B M"]) -> LengthTable:
+        limit = min(search.max_length or self.tree.max_length, self.tree.max_length)
+        return engine.best_by_length(
+            self.tree,
+            torch.constant_pad_nd(token_scores, (1, 0), value=NEG_INF),
+            self.transitions.unsqueeze(2),
+            _no_prefix_rules(self.transitions),
+            self.num_nodes,
+            limit,
+        )
+
+    def _pick(self, index: int, scores: list[float], search: Search) -> int:
+        """Return the index of the best length, which is one less than that length."""
+        picked = pick_length(scores, range(1, len(scores) + 1), search.length_penalty)
+        if picked < 0:
+            raise ValueError(f"sentence {index} has no path of at most {len(scores)} tokens")
+        return picked
+
+    def _hypothesis(self, index: int, path: tuple[int, ...], tokens: list[int]) -> Hypothesis:
+        tree = self.parse_tree(index, path, tokens)
+        return Hypothesis(tuple(tokens), tree.log_prob, path, tree)
+
+
+class DAGPosterior(Posterior):
+    """p(path | X, Y) of a lattice."""
+
+    def __init__(self, lattice: DAG, target: Padded) -> None:
+        tokens = gather_tokens(lattice.emit, target).masked_fill(~lattice.inside.unsqueeze(2), NEG_INF)
+        super().__init__(tokens, lattice.transitions)
+        self.lattice = lattice
+        self.target = target
+
+    def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
+        return engine.total(semiring, self._problem(weights))
+
+    def _problem(self, weights: tuple[Tensor, ...]) -> Weights:
+        tokens, transitions = weights
+        return Weights(
+            self.lattice.tree,
+            torch.constant_pad_nd(tokens, (0, 0, 1, 0), value=NEG_INF),  # symbol 0 derives ε
+            transitions.unsqueeze(2),
+            _no_prefix_rules(transitions),
+            self.lattice.num_nodes,
+            self.target.lengths.to(self.lattice.num_nodes),
+        )
+
+    def argmax(self) -> Alignment:
+        """Return the best path of each target, as the position that each vertex emits."""
+        found = engine.best(self._problem(self._weights))
+        return Alignment(found[0][:, 1:], found[1]) if found else super().argmax()
+
+    def trees(self, alignment: Alignment) -> list[ParseTree | None]:
+        """Return the paths of an alignment as right-branching trees; None where a target has none."""
+        return [self._tree(index, alignment) for index in range(len(alignment.score))]
+
+    def best_tree(self) -> list[ParseTree | None]:
+        """Return the best path of each target as a right-branching tree; None where it has none."""
+        return self.trees(self.argmax())
+
+    def _tree(self, index: int, alignment: Alignment) -> ParseTree | None:
+        if float(alignment.score[index]) == NEG_INF:
+            return None
+        tokens = self.target.ids[index, : int(self.target.lengths[index])].tolist()
+        return self.lattice.parse_tree(index, alignment.nodes(index), tokens)
+
+
+def _no_prefix_rules(transitions: Float[Tensor, "B M M"]) -> Float[Tensor, "B M 0"]:
+    return transitions.new_zeros(*transitions.shape[:2], 0)
+
+
+def _vertices(symbols: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(symbol - 1 for symbol in symbols)
