@@ -23,10 +23,12 @@ class Timing:
     runs: int
 
     def __str__(self) -> str:
-        return f"{1e3 * self.median:.2f} ms ({1e3 * self.low:.2f}–{1e3 * self.high:.2f})"
+        return f"{1e3 * self.median:.2f} ms ({1e3 * self.low:.2f} to {1e3 * self.high:.2f})"
 
 
-def interleave(contenders: Mapping[str, Callable[[], object]], runs: int, warm_up: int = 1) -> dict[str, Timing]:
+def interleave(
+    contenders: Mapping[str, Callable[[], object]], runs: int, warm_up: int = 1
+) -> dict[str, Timing]:
     """Time all contenders in turns, so that what disturbs the machine disturbs them alike."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(warm_up + runs):
@@ -62,7 +64,15 @@ def _status_bytes(status: Path, field: str) -> int:
 def machine() -> dict[str, Any]:
     """What a figure was measured on."""
     cpuinfo = Path("/proc/cpuinfo")
-    names = {line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")} if cpuinfo.exists() else set()  # fmt: skip
+    names = (
+        {
+            line.split(":")[1].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if line.startswith("model name")
+        }
+        if cpuinfo.exists()
+        else set()
+    )
     return {
         "processor": ", ".join(sorted(names)) or platform.processor(),
         "cores": os.cpu_count(),

@@ -27,7 +27,9 @@ TRAINING_CASES = [
 RATIO = 4  # λ
 
 
-def random_grammar(batch: int, source_length: int, depth: int, dtype: torch.dtype, scale: float = 1.0) -> RHPCFG:
+def random_grammar(
+    batch: int, source_length: int, depth: int, dtype: torch.dtype, scale: float = 1.0
+) -> RHPCFG:
     """A batch of normalised random grammars for sources of one length."""
     tree = SupportTree(RATIO * source_length + 1, depth)
     generator = torch.Generator().manual_seed(0)
@@ -112,7 +114,9 @@ def memory() -> dict[str, Any]:
         share = None if extra is None else extra / size
         results[name] = {"input_bytes": size, "peak_extra_bytes": extra, "ratio": share}
         if share is not None:
-            print(f"{name}: peak extra memory {share:.2f}x the inputs ({size / 1e6:.1f} MB); at most 3x is meant")
+            print(
+                f"{name}: peak extra memory {share:.2f}x the inputs ({size / 1e6:.1f} MB), at most 3x meant"
+            )
     return results
 
 
@@ -124,7 +128,7 @@ def accuracy() -> dict[str, Any]:
     single, double = gradients(grammar, target, "native"), gradients(exact, target, "native")
     relative = float(((single[0] - double[0]) / double[0]).abs().max())
     worst = max(float((a - b).abs().max()) for a, b in zip(single[1:], double[1:], strict=True))
-    print(f"float32 against float64, score scale 20, n = 256: value {relative:.1e} relative, gradients {worst:.1e}")
+    print(f"float32 against float64, scale 20, n = 256: value {relative:.1e} relative, gradients {worst:.1e}")
     return {"value_relative": relative, "gradient_absolute": worst}
 
 
@@ -141,7 +145,9 @@ def _report(name: str, times: dict[str, Timing], goal: float | None) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, default=Path("runs/bench/structures.json"), help="where the figures go")
+    parser.add_argument(
+        "--json", type=Path, default=Path("runs/bench/structures.json"), help="where the figures go"
+    )
     arguments = parser.parse_args()
     tested = subprocess.run([sys.executable, "-m", "pytest", "-q", *TESTS], check=False)
     if tested.returncode != 0:

@@ -8,7 +8,7 @@ from tests.oracle import GrammarOracle
 
 
 def masked_log_softmax(scores: Tensor, legal: Tensor) -> Tensor:
-    """Log-softmax over the legal entries of the last axis; -inf elsewhere, and everywhere where none is legal."""
+    """Log-softmax over the legal entries of the last axis; -inf elsewhere."""
     masked = scores.masked_fill(~legal, float("-inf"))
     return masked.log_softmax(-1).masked_fill(~legal, float("-inf"))
 
@@ -45,9 +45,7 @@ def random_scores(
     return RuleScores(chain.to(dtype), prefix.to(dtype), emit.to(dtype))
 
 
-def random_grammar(
-    tree: SupportTree, chain_lengths: list[int] | None = None, **options: object
-) -> RHPCFG:
+def random_grammar(tree: SupportTree, chain_lengths: list[int] | None = None, **options: object) -> RHPCFG:
     lengths = chain_lengths or [tree.chain_length]
     return RHPCFG(random_scores(tree, lengths, **options), torch.tensor(lengths))  # type: ignore[arg-type]
 

@@ -64,7 +64,9 @@ class GrammarOracle:
 
     def score(self, derivation: Derivation, tokens: list[int]) -> float:
         emitted = zip(derivation.nodes, tokens, strict=True)
-        return self.structure_score(derivation) + sum(float(self.emit[node][token]) for node, token in emitted)
+        return self.structure_score(derivation) + sum(
+            float(self.emit[node][token]) for node, token in emitted
+        )
 
     def of(self, tokens: list[int]) -> list[tuple[float, Derivation]]:
         """All derivations of a target of non-zero probability with their scores, best first."""

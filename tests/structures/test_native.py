@@ -63,8 +63,15 @@ def test_rows_far_below_the_largest_span_keep_their_value() -> None:
     emit = scores.emit.clone()
     emit[:, 15:] -= 300.0
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
-        grammar = RHPCFG(RuleScores(chain.to(dtype), scores.prefix.to(dtype), emit.to(dtype)), torch.tensor([12, 12]))
-        exact = RHPCFG(RuleScores(*(t.double() for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit))), torch.tensor([12, 12]))  # fmt: skip
+        grammar = RHPCFG(
+            RuleScores(chain.to(dtype), scores.prefix.to(dtype), emit.to(dtype)), torch.tensor([12, 12])
+        )
+        exact = RHPCFG(
+            RuleScores(
+                *(t.double() for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit))
+            ),
+            torch.tensor([12, 12]),
+        )
         target = random_target([7, 12])
         with backend("reference"):
             expected, expected_gradients = exact.log_prob(target), log_prob_gradients(exact, target)
@@ -84,13 +91,17 @@ def test_float32_is_accurate_on_long_peaked_sentences(scale: float) -> None:
     double = RHPCFG(RuleScores(*(score.double() for score in scores)), single.chain_lengths)
     target = random_target([256, 256], vocabulary=8)
     with backend("native"):
-        torch.testing.assert_close(single.log_prob(target).double(), double.log_prob(target), rtol=1e-5, atol=0)
+        torch.testing.assert_close(
+            single.log_prob(target).double(), double.log_prob(target), rtol=1e-5, atol=0
+        )
         found, wanted = log_prob_gradients(single, target), log_prob_gradients(double, target)
     for name in ("chain", "prefix", "emit"):
         torch.testing.assert_close(getattr(found, name).double(), getattr(wanted, name), rtol=0, atol=1e-3)
     # and the double-precision kernels agree with the reference
     with backend("reference"):
-        torch.testing.assert_close(double.log_prob(target), wanted_log_prob(double, target), rtol=1e-10, atol=0)
+        torch.testing.assert_close(
+            double.log_prob(target), wanted_log_prob(double, target), rtol=1e-10, atol=0
+        )
 
 
 def wanted_log_prob(grammar: RHPCFG, target: Padded) -> torch.Tensor:
@@ -171,7 +182,9 @@ def test_gradients_arrive_scaled_by_what_comes_from_above() -> None:
     emit = grammar.scores.emit.clone().requires_grad_()
     target = random_target([4, 3])
     with backend("native"):
-        log_prob = RHPCFG(RuleScores(grammar.scores.chain, grammar.scores.prefix, emit), grammar.chain_lengths).log_prob(target)
+        log_prob = RHPCFG(
+            RuleScores(grammar.scores.chain, grammar.scores.prefix, emit), grammar.chain_lengths
+        ).log_prob(target)
         (plain,) = torch.autograd.grad(log_prob.sum(), emit, retain_graph=True)
         (weighted,) = torch.autograd.grad(2.5 * log_prob[0] - log_prob[1], emit)
     torch.testing.assert_close(weighted[0], 2.5 * plain[0])
@@ -181,23 +194,34 @@ def test_gradients_arrive_scaled_by_what_comes_from_above() -> None:
 def test_half_precision_takes_the_reference() -> None:
     grammar = random_grammar(SupportTree(4, 1), dtype=torch.bfloat16)
     assert grammar.log_prob(random_target([3])).dtype == torch.bfloat16
-    with backend("native"), pytest.raises(RuntimeError, match=r"needs numba and float32 or float64 on the CPU, got torch.bfloat16"):
+    with (
+        backend("native"),
+        pytest.raises(
+            RuntimeError, match=r"needs numba and float32 or float64 on the CPU, got torch.bfloat16"
+        ),
+    ):
         grammar.log_prob(random_target([3]))
 
 
 def test_unknown_backends_are_refused() -> None:
-    with pytest.raises(ValueError, match="backend must be one of auto, native, reference, got 'cuda'"), backend("cuda"):
+    with (
+        pytest.raises(ValueError, match="backend must be one of auto, native, reference, got 'cuda'"),
+        backend("cuda"),
+    ):
         pass
 
 
 def test_environment_chooses_the_backend() -> None:
     code = (
-        "import torch; from pcfgnat.structures import backend; from pcfgnat.structures.backend import use_native;"
-        "print(use_native(torch.zeros(1)))"
+        "import torch; from pcfgnat.structures.backend import use_native; print(use_native(torch.zeros(1)))"
     )
     for value, expected in (("reference", "False"), ("native", "True"), ("auto", "True")):
         done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PCFGNAT_BACKEND": value}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code],
+            env={**os.environ, "PCFGNAT_BACKEND": value},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert done.stdout.strip() == expected
 

@@ -151,7 +151,10 @@ def broken(**changes: Any) -> dict[str, Any]:
         (broken(chain_length="5"), "expected a whole number, got '5'"),
         (broken(nodes=[{"node": 1}]), "needs chain_length, prefix_depth and nodes with node and token"),
         (broken(nodes=7), "needs chain_length"),
-        (broken(nodes=[{"node": 1, "token": 0, "span": [0, 9]}, {"node": 17, "token": 0}]), "must have children"),
+        (
+            broken(nodes=[{"node": 1, "token": 0, "span": [0, 9]}, {"node": 17, "token": 0}]),
+            "must have children",
+        ),
         (broken(chain_length=2**40), "from root 1 to last node"),
     ],
 )

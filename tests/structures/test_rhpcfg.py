@@ -55,8 +55,11 @@ class TestAgainstEnumeration:
             assert tree.nodes == derivation.nodes
             assert tree.tokens == tuple(ids)
             assert tree.log_prob == pytest.approx(score, abs=1e-9)
-            used = {(tree.nodes[i], *(tree.nodes[c] if c is not None else 0 for c in pair))
-                    for i, pair in enumerate(tree.children) if pair != (None, None)}  # fmt: skip
+            used = {
+                (tree.nodes[i], *(tree.nodes[c] if c is not None else 0 for c in pair))
+                for i, pair in enumerate(tree.children)
+                if pair != (None, None)
+            }
             assert used == set(derivation.rules)
 
     def test_marginals_and_all_gradients(
@@ -65,8 +68,9 @@ class TestAgainstEnumeration:
         grammar, target = ragged(chain_length, depth, scale)
         marginals = grammar.posterior(target).marginals()
         gradients = log_prob_gradients(grammar, target)
-        emitted, rules = torch.zeros_like(gradients.emit), RuleScores(
-            *(torch.zeros_like(g) for g in (gradients.chain, gradients.prefix, gradients.emit))
+        emitted, rules = (
+            torch.zeros_like(gradients.emit),
+            RuleScores(*(torch.zeros_like(g) for g in (gradients.chain, gradients.prefix, gradients.emit))),
         )
         for b, ids in enumerate(target.to_lists()):
             reference = oracle(grammar, b)
@@ -99,14 +103,22 @@ class TestAgainstEnumeration:
             found = {alignment.nodes(b) for alignment in best[: len(expected)]}
             assert len(found) == min(4, len(expected))
 
-    def test_entropy_and_count(self, either_backend: str, chain_length: int, depth: int, scale: float) -> None:
+    def test_entropy_and_count(
+        self, either_backend: str, chain_length: int, depth: int, scale: float
+    ) -> None:
         grammar, target = ragged(chain_length, depth, scale)
         entropy, counts = grammar.posterior(target).entropy(), grammar.num_derivations(target)
         for b, ids in enumerate(target.to_lists()):
             assert float(entropy[b]) == pytest.approx(oracle(grammar, b).entropy(ids), abs=1e-9)
-            assert int(counts[b]) == grammar.support(b).num_derivations(len(ids)) == len(oracle(grammar, b).of(ids))
+            assert (
+                int(counts[b])
+                == grammar.support(b).num_derivations(len(ids))
+                == len(oracle(grammar, b).of(ids))
+            )
 
-    def test_viterbi_of_every_length(self, either_backend: str, chain_length: int, depth: int, scale: float) -> None:
+    def test_viterbi_of_every_length(
+        self, either_backend: str, chain_length: int, depth: int, scale: float
+    ) -> None:
         grammar, _ = ragged(chain_length, depth, scale)
         table, tokens = grammar.viterbi_table(Search())
         for length in range(table.scores.shape[1]):
@@ -140,7 +152,10 @@ class TestAgainstEnumeration:
 
 
 def log_prob_gradients(grammar: RHPCFG, target: Padded) -> RuleScores:
-    scores = [t.detach().clone().requires_grad_() for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)]
+    scores = [
+        t.detach().clone().requires_grad_()
+        for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)
+    ]
     log_prob = RHPCFG(RuleScores(*scores), grammar.chain_lengths).log_prob(target)
     return RuleScores(*torch.autograd.grad(log_prob.sum(), scores, materialize_grads=True))
 
@@ -173,7 +188,10 @@ def test_both_implementations_agree_with_enumeration_on_any_grammar(
     tree = SupportTree(chain_length, depth)
     generator = torch.Generator().manual_seed(seed)
     whole = random_scores(tree, [chain_length], scale=scale, seed=seed)
-    torn = [t.masked_fill(torch.rand(t.shape, generator=generator) < holes, -math.inf) for t in (whole.chain, whole.prefix, whole.emit)]  # fmt: skip
+    torn = [
+        t.masked_fill(torch.rand(t.shape, generator=generator) < holes, -math.inf)
+        for t in (whole.chain, whole.prefix, whole.emit)
+    ]
     grammar = RHPCFG(RuleScores(*torn), torch.tensor([chain_length]))
     target = random_target([2 + seed % max(1, min(tree.max_length, 6) - 1)], seed=seed)
     ids = target.to_lists()[0]
@@ -182,9 +200,13 @@ def test_both_implementations_agree_with_enumeration_on_any_grammar(
     for name in BACKENDS:
         with backend(name):
             posterior = grammar.posterior(target)
-            assert float(posterior.log_partition[0]) == pytest.approx(reference.log_prob(ids), rel=1e-9, abs=1e-9)
+            assert float(posterior.log_partition[0]) == pytest.approx(
+                reference.log_prob(ids), rel=1e-9, abs=1e-9
+            )
             best = posterior.argmax()
-            assert float(best.score[0]) == pytest.approx(found[0][0] if found else -math.inf, rel=1e-9, abs=1e-9)
+            assert float(best.score[0]) == pytest.approx(
+                found[0][0] if found else -math.inf, rel=1e-9, abs=1e-9
+            )
             gradients = log_prob_gradients(grammar, target)
             marginals = posterior.marginals()[0]
             for tensor in (gradients.chain, gradients.prefix, gradients.emit, marginals):
@@ -215,7 +237,11 @@ def test_entropy_is_differentiable() -> None:
     target = random_target([4], vocabulary=3)
 
     def entropy(emit: Tensor) -> Tensor:
-        return RHPCFG(RuleScores(scores.chain, scores.prefix, emit), torch.tensor([4])).posterior(target).entropy()
+        return (
+            RHPCFG(RuleScores(scores.chain, scores.prefix, emit), torch.tensor([4]))
+            .posterior(target)
+            .entropy()
+        )
 
     assert torch.autograd.gradcheck(entropy, [scores.emit.clone().requires_grad_()])
 
@@ -228,7 +254,12 @@ def test_total_probability_is_one(either_backend: str, chain_length: int, depth:
     for length in range(2, tree.max_length + 1):
         sentences = torch.cartesian_prod(*[torch.arange(2)] * length)
         batch = len(sentences)
-        scores = RuleScores(*(t.expand(batch, *t.shape[1:]) for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)))  # fmt: skip
+        scores = RuleScores(
+            *(
+                t.expand(batch, *t.shape[1:])
+                for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)
+            )
+        )
         many = RHPCFG(scores, torch.full((batch,), chain_length))
         total += float(many.log_prob(Padded(sentences, torch.full((batch,), length))).exp().sum())
     assert total == pytest.approx(1.0, abs=1e-12)
@@ -239,7 +270,10 @@ class TestInfeasibleTargets:
         tree = SupportTree(3, 1)  # derives 2 to 4 tokens
         grammar = random_grammar(tree, [3, 3, 2, 3])
         target = random_target([5, 3, 3, 1])
-        scores = [t.clone().requires_grad_() for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)]
+        scores = [
+            t.clone().requires_grad_()
+            for t in (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)
+        ]
         log_prob = RHPCFG(RuleScores(*scores), grammar.chain_lengths).log_prob(target)
         assert (log_prob > -math.inf).tolist() == [False, True, False, False]
         gradients = torch.autograd.grad(log_prob[[0, 2, 3]].sum(), scores, materialize_grads=True)
@@ -304,7 +338,9 @@ class TestDecoding:
         chain[0, 1, 1, 3], chain[0, 1, 0, 3] = math.log(0.9), math.log(0.1)
         chain[0, 2, 0, 3] = 0.0
         emit = torch.full((1, tree.num_nodes, 2), math.log(0.5))
-        emit[0, 7] = torch.tensor([0.3, 0.7]).log()  # the last node is unsure, chain node 1 and its prefix are not
+        emit[0, 7] = torch.tensor(
+            [0.3, 0.7]
+        ).log()  # the last node is unsure, chain node 1 and its prefix are not
         emit[0, 3] = emit[0, 2] = torch.tensor([0.99, 0.01]).log()
         emit[0, 7] = torch.tensor([0.55, 0.45]).log()
         grammar = RHPCFG(RuleScores(chain, torch.zeros(1, 4, 0), emit), torch.tensor([4]))
@@ -315,7 +351,9 @@ class TestDecoding:
         grammar = random_grammar(SupportTree(4, 1))
         with pytest.raises(ValueError, match="no derivation of at most 1 tokens"):
             grammar.mode(Search(max_length=1))
-        with pytest.raises(ValueError, match="strategy must be one of viterbi, greedy, lookahead, got 'beam'"):
+        with pytest.raises(
+            ValueError, match="strategy must be one of viterbi, greedy, lookahead, got 'beam'"
+        ):
             grammar.mode(Search("beam"))
 
     def test_a_node_without_rules_is_refused(self) -> None:

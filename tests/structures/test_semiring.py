@@ -19,7 +19,13 @@ from pcfgnat.structures.semiring import (
 )
 
 weights = st.lists(st.floats(-30, 5) | st.just(-math.inf), min_size=1, max_size=6)
-SEMIRINGS: list[Semiring] = [LogSemiring(), MaxSemiring(), KBestSemiring(3), CountSemiring(), EntropySemiring()]
+SEMIRINGS: list[Semiring] = [
+    LogSemiring(),
+    MaxSemiring(),
+    KBestSemiring(3),
+    CountSemiring(),
+    EntropySemiring(),
+]
 
 
 def assert_equal(left: torch.Tensor, right: torch.Tensor) -> None:

@@ -97,7 +97,10 @@ def test_prefix_plan_lists_children_before_parents(depth: int) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((1, 1), "chain_length must be at least 2 .* got 1"), ((3, -1), "prefix_depth must not be negative, got -1")],
+    [
+        ((1, 1), "chain_length must be at least 2 .* got 1"),
+        ((3, -1), "prefix_depth must not be negative, got -1"),
+    ],
 )
 def test_impossible_trees_are_refused(arguments: tuple[int, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree, prefix_height, prefix_subtree
@@ -132,12 +133,16 @@ class ParseTree:
                 words=_column(rows, "word", str),
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"a tree needs chain_length, prefix_depth and nodes with node and token: {error}") from error
+            raise ValueError(
+                f"a tree needs chain_length, prefix_depth and nodes with node and token: {error}"
+            ) from error
         for i, row in enumerate(rows):
             expected = (tree.children[i], list(tree.spans[i]))
             given = ((row.get("left"), row.get("right")), row.get("span"))
             if "span" in row and given != expected:
-                raise ValueError(f"node {row['node']} must have children {expected[0]} and span {expected[1]}, got {given}")
+                raise ValueError(
+                    f"node {row['node']} must have children {expected[0]} and span {expected[1]}, got {given}"
+                )
         return tree
 
     def to_json(self) -> str:
@@ -177,7 +182,9 @@ class ParseTree:
         return " ".join(pieces).replace(" )", ")")
 
     @classmethod
-    def from_brackets(cls, text: str, prefix_depth: int, token_id: Callable[[str], int] | None = None) -> "ParseTree":
+    def from_brackets(
+        cls, text: str, prefix_depth: int, token_id: Callable[[str], int] | None = None
+    ) -> "ParseTree":
         """Read bracket notation; `token_id` gives a word's id, without it the words must be ids."""
         found: list[tuple[int, str]] = []
         open_nodes: list[int] = []
@@ -207,8 +214,10 @@ class ParseTree:
 def _derive_children(support: SupportTree, nodes: tuple[int, ...]) -> tuple[Children, ...]:
     """Find each position's children: the derivation is determined by its nodes alone."""
     if len(nodes) < support.min_length or nodes[0] != 1 or nodes[-1] != support.num_nodes - 1:
-        raise ValueError(f"nodes must lead from root 1 to last node {support.num_nodes - 1}, got {_ends(nodes)}")
-    if any(left >= right for left, right in zip(nodes, nodes[1:], strict=False)):
+        raise ValueError(
+            f"nodes must lead from root 1 to last node {support.num_nodes - 1}, got {_ends(nodes)}"
+        )
+    if any(left >= right for left, right in pairwise(nodes)):
         raise ValueError("nodes must be strictly increasing: they are numbered in-order")
     left_of: list[int | None] = [None] * len(nodes)
     right_of: list[int | None] = [None] * len(nodes)
@@ -239,7 +248,9 @@ def _derive_prefix(
         return None
     located = {i: support.locate(nodes[i]) for i in positions}
     if any(block != k for block, _ in located.values()):
-        raise ValueError(f"nodes {[nodes[i] for i in positions]} must all be in the prefix tree of main-chain node {k}")
+        raise ValueError(
+            f"nodes {[nodes[i] for i in positions]} must all be in the prefix tree of main-chain node {k}"
+        )
     offsets = {i: offset for i, (_, offset) in located.items()}
 
     def top_of(part: range) -> int:

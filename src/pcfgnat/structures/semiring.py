@@ -33,7 +33,9 @@ class Semiring(ABC):
 
     def plus(self, alternatives: Sequence[Tensor]) -> Tensor:
         """Add up alternatives of one shape."""
-        return alternatives[0] if len(alternatives) == 1 else self.sum(torch.stack(list(alternatives), -1), -1)
+        return (
+            alternatives[0] if len(alternatives) == 1 else self.sum(torch.stack(list(alternatives), -1), -1)
+        )
 
     def zero(self, like: Tensor) -> Tensor:
         """Return the value of the impossible, in the shape of the log-weights `like`."""

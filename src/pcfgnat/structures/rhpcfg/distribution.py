@@ -1,12 +1,9 @@
 """The distribution over sentences that a right-heavy grammar defines."""
 
-from types import ModuleType
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.structures.backend import use_native
 from pcfgnat.structures.distribution import (
     Alignment,
     Hypothesis,
@@ -20,12 +17,19 @@ from pcfgnat.structures.distribution import (
     pick_length,
 )
 from pcfgnat.structures.parse_tree import ParseTree
-from pcfgnat.structures.rhpcfg import native, reference
-from pcfgnat.structures.rhpcfg.derivation import Chooser, derive, greedy_choice, lookahead_choice, sample_choice
-from pcfgnat.structures.rhpcfg.reference import LengthTable, Weights
+from pcfgnat.structures.rhpcfg import engine
+from pcfgnat.structures.rhpcfg.derivation import (
+    Chooser,
+    derive,
+    greedy_choice,
+    lookahead_choice,
+    sample_choice,
+)
+from pcfgnat.structures.rhpcfg.engine import LengthTable
+from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.scores import RuleScores
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree
-from pcfgnat.structures.semiring import NEG_INF, LogSemiring, Semiring
+from pcfgnat.structures.semiring import NEG_INF, Semiring
 
 
 class RHPCFG(SequenceDistribution):
@@ -35,7 +39,9 @@ class RHPCFG(SequenceDistribution):
     """
 
     def __init__(self, scores: RuleScores, chain_lengths: Int[Tensor, "B"]) -> None:
-        check_lengths(chain_lengths, len(scores.chain), low=2, high=scores.tree.chain_length, name="chain_lengths")
+        check_lengths(
+            chain_lengths, len(scores.chain), low=2, high=scores.tree.chain_length, name="chain_lengths"
+        )
         self.scores = scores
         self.tree = scores.tree
         self.chain_lengths = chain_lengths.to(scores.chain.device, torch.int64)
@@ -61,8 +67,8 @@ class RHPCFG(SequenceDistribution):
                 reasons[index] = "every derivation uses a rule or token of probability 0"
             else:
                 reasons[index] = (
-                    f"{length} tokens, but {support.chain_length} main-chain nodes of depth {support.prefix_depth} "
-                    f"derive {support.min_length} to {support.max_length}"
+                    f"{length} tokens, but {support.chain_length} main-chain nodes "
+                    f"of depth {support.prefix_depth} derive {support.min_length} to {support.max_length}"
                 )
         return reasons
 
@@ -85,19 +91,23 @@ class RHPCFG(SequenceDistribution):
                 for index, nodes in enumerate(table.nodes(picked))
             ]
 
-    def viterbi_table(self, search: Search) -> tuple[LengthTable | native.LengthTable, Int[Tensor, "B m"]]:
-        """Return the best derivation of every length, from which any length penalty can pick, and each symbol's token."""
+    def viterbi_table(self, search: Search) -> tuple[LengthTable, Int[Tensor, "B m"]]:
+        """Return the best derivation of every length, for any penalty to pick from, and all best tokens."""
         scores = self.scores
         token_scores, tokens = best_tokens(scores.emit, search.special_tokens, 1, self._last_symbols())
         limit = min(search.max_length or self.tree.max_length, self.tree.max_length)
-        engine: ModuleType = native if use_native(scores.chain, scores.prefix, scores.emit) else reference
-        table = engine.best_by_length(self.tree, token_scores, scores.chain, scores.prefix, self.chain_lengths, limit)
+        table = engine.best_by_length(
+            self.tree, token_scores, scores.chain, scores.prefix, self.chain_lengths, limit
+        )
         return table, tokens
 
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
         """Draw a tree and its tokens from the grammar, from the root down."""
         with torch.no_grad():
-            trees = [derive(self.scores, index, self.support(index), sample_choice(generator)) for index in self._batch()]
+            trees = [
+                derive(self.scores, index, self.support(index), sample_choice(generator))
+                for index in self._batch()
+            ]
             hypotheses = []
             for index, nodes in enumerate(trees):
                 weights = self.scores.emit[index, list(nodes)].double().exp()
@@ -106,7 +116,7 @@ class RHPCFG(SequenceDistribution):
             return hypotheses
 
     def parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
-        """Return the tree over these symbols and tokens, with the probabilities that this grammar gives to it."""
+        """Return the tree over these symbols and tokens, with this grammar's probabilities."""
         scores, support = self.scores, self.support(index)
         bare = ParseTree(support, nodes, tuple(tokens))
         rules = []
@@ -119,7 +129,10 @@ class RHPCFG(SequenceDistribution):
                 j = support.locate(nodes[left])[1] if left is not None else 0
                 rules.append(float(scores.chain[index, k, j, support.locate(nodes[right])[0]]))
             else:
-                pair = (support.locate(nodes[left])[1] if left is not None else 0, support.locate(nodes[right])[1])
+                pair = (
+                    support.locate(nodes[left])[1] if left is not None else 0,
+                    support.locate(nodes[right])[1],
+                )
                 rule = support.prefix_rules().index((offset, *pair))
                 rules.append(float(scores.prefix[index, k, rule]))
         emitted = scores.emit[index, list(nodes), tokens].tolist()
@@ -154,10 +167,7 @@ class RHPCFGPosterior(Posterior):
         self.target = target
 
     def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
-        problem = self._problem(weights)
-        if type(semiring) is LogSemiring and use_native(*weights):
-            return native.log_partition(problem).unsqueeze(0)
-        return reference.total(semiring, problem)
+        return engine.total(semiring, self._problem(weights))
 
     def _problem(self, weights: tuple[Tensor, ...]) -> Weights:
         tokens, chain, prefix = weights
@@ -167,9 +177,8 @@ class RHPCFGPosterior(Posterior):
 
     def argmax(self) -> Alignment:
         """Return the best tree of each target, as the position that each symbol emits."""
-        if use_native(*self._weights):
-            return Alignment(*native.best(self._problem(self._weights)))
-        return super().argmax()
+        found = engine.best(self._problem(self._weights))
+        return Alignment(*found) if found else super().argmax()
 
     def trees(self, alignment: Alignment) -> list[ParseTree | None]:
         """Return the parse trees of an alignment; None where a target has none."""

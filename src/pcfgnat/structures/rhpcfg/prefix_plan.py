@@ -15,7 +15,7 @@ class PrefixPlan:
 
     states: `[Q, 2]` offset and width
     splits: `[P, 6]` (state, rule, left state, right state, parent's offset, left width), such that
-            `value[state, i] = ⊕ rule ⊗ value[left, i] ⊗ token[parent, i + width] ⊗ value[right, i + width + 1]`;
+            `value[state, i] = ⊕ rule ⊗ value[left, i] ⊗ token[parent, i+width] ⊗ value[right, i+width+1]`;
             children come before their parents
     """
 
@@ -37,7 +37,12 @@ def prefix_plan(depth: int) -> PrefixPlan:
             if rule.parent == parent:
                 for left_width in _widths(index, rule.left):
                     for right_width in _widths(index, rule.right):
-                        split = (number, index[rule.left, left_width], index[rule.right, right_width], left_width)
+                        split = (
+                            number,
+                            index[rule.left, left_width],
+                            index[rule.right, right_width],
+                            left_width,
+                        )
                         found.setdefault(left_width + 1 + right_width, []).append(split)
         for width in sorted(found):
             state = index[parent, width] = len(index)

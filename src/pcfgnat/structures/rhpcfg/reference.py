@@ -39,13 +39,12 @@ def inside(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B S"]:
     """Total weight of the root deriving the tokens from each start s to the end of the sentence.
 
     `S[a, s] = ⊕_{b,w} left[b, w, s] ⊗ token[a, s+w] ⊗ right[a, b, s+w+1]`, with
-    `right[a, b, t] = ⊕_c rule[a, b, c] ⊗ S[c, t]`. The inner sum does not depend on the split (b, w), and S at
-    s needs only later positions: so one step per position, all symbols of the main chain at once.
+    `right[a, b, t] = ⊕_c rule[a, b, c] ⊗ S[c, t]`. The inner sum does not depend on the split (b, w), and S
+    at s needs only later positions: so one step per position, all symbols of the main chain at once.
     """
-    tree, tokens = weights.tree, semiring.lift(weights.tokens)
+    weights = _without_padding(weights)
+    tree, tokens, rules = weights.tree, semiring.lift(weights.tokens), semiring.lift(weights.chain)
     positions = weights.tokens.shape[2]
-    legal = legal_chain_rules(tree, weights.chain_lengths)
-    rules = semiring.lift(torch.where(legal, weights.chain, NEG_INF))
     chain_tokens = tokens[:, :, 1 :: tree.block]
     left = _left_children(semiring, weights, tokens)
 
@@ -59,7 +58,9 @@ def inside(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B S"]:
         for (offset, width), left_value in left.items():
             if (rest := s + width + 1) in right:
                 value = semiring.times(right[rest][..., offset], chain_tokens[..., s + width])
-                alternatives.append(value if left_value is None else semiring.times(value, left_value[..., s]))
+                alternatives.append(
+                    value if left_value is None else semiring.times(value, left_value[..., s])
+                )
         span = semiring.plus(alternatives) if alternatives else impossible
         ends_here = is_last & (weights.lengths[:, None] - 1 == s)
         assert span is not None
@@ -69,6 +70,22 @@ def inside(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B S"]:
     starts.reverse()
     beyond = semiring.zero(weights.tokens.new_zeros(weights.tokens.shape[0]))
     return torch.stack([*starts, beyond], -1)
+
+
+def _without_padding(weights: Weights) -> Weights:
+    """Make impossible whatever no derivation uses, as that may hold anything, even NaN."""
+    tree = weights.tree
+    last = weights.chain_lengths[:, None] - 1  # [B, 1]
+    k = torch.arange(tree.chain_length, device=last.device)
+    symbol = torch.arange(tree.num_nodes, device=last.device)
+    used = (symbol > 0) & ((symbol <= (last - 1) * tree.block + 1) | (symbol == last * tree.block + 1))
+    inner = (k > 0) & (k < last)
+    return replace(
+        weights,
+        tokens=torch.where(used.unsqueeze(2), weights.tokens, NEG_INF),
+        chain=torch.where(legal_chain_rules(tree, weights.chain_lengths), weights.chain, NEG_INF),
+        prefix=torch.where(inner.unsqueeze(2), weights.prefix, NEG_INF),
+    )
 
 
 def total(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B"]:
@@ -87,7 +104,11 @@ def _left_children(
     tree = weights.tree
     values: dict[tuple[int, int], Tensor | None] = {(0, 0): None}
     for offset in sorted(range(1, tree.block), key=prefix_height):
-        symbols = torch.arange(tree.chain_length, device=tokens.device).sub(1).clamp(min=0) * tree.block + 1 + offset
+        symbols = (
+            torch.arange(tree.chain_length, device=tokens.device).sub(1).clamp(min=0) * tree.block
+            + 1
+            + offset
+        )
         token = tokens[:, :, symbols]
         alternatives: dict[int, list[Tensor]] = {}
         for r, rule in enumerate(tree.prefix_rules()):
@@ -103,7 +124,9 @@ def _left_children(
                     right_value = values[rule.right, right_width]
                     assert right_value is not None
                     tail = _shift(semiring, right_value, left_width + 1)
-                    alternatives.setdefault(left_width + 1 + right_width, []).append(semiring.times(head, tail))
+                    alternatives.setdefault(left_width + 1 + right_width, []).append(
+                        semiring.times(head, tail)
+                    )
         if not alternatives:
             values[offset, 1] = token  # a leaf
         for width, terms in sorted(alternatives.items()):

@@ -12,8 +12,8 @@ from pcfgnat.structures.rhpcfg.support_tree import SupportTree
 class RuleScores:
     """Log-probabilities of rules and tokens; impossible is -inf.
 
-    chain:  `[b, k, j, k2]` from main-chain node k to left child j (0 = ε, else in-order offset j of its prefix
-            tree) and right child main-chain node k2; one distribution over all legal (j, k2) of k
+    chain:  `[b, k, j, k2]` from main-chain node k to left child j (0 = ε, else in-order offset j of its
+            prefix tree) and right child main-chain node k2; one distribution over all legal (j, k2) of k
     prefix: `[b, k, r]` for rule r of `SupportTree.prefix_rules()` in the prefix tree of main-chain node k
     emit:   `[b, i, v]` for token v at symbol i
 
@@ -35,7 +35,9 @@ class RuleScores:
         if tuple(self.prefix.shape) != expected:
             raise ValueError(f"prefix must have shape {expected}, got {tuple(self.prefix.shape)}")
         if self.emit.dim() != 3 or tuple(self.emit.shape[:2]) != (batch, tree.num_nodes):
-            raise ValueError(f"emit must have shape ({batch}, {tree.num_nodes}, V), got {tuple(self.emit.shape)}")
+            raise ValueError(
+                f"emit must have shape ({batch}, {tree.num_nodes}, V), got {tuple(self.emit.shape)}"
+            )
         for name in ("prefix", "emit"):
             other = getattr(self, name)
             if other.device != self.chain.device:

@@ -29,13 +29,15 @@ class SupportTree:
 
     def __post_init__(self) -> None:
         if self.chain_length < 2:
-            raise ValueError(f"chain_length must be at least 2 (a root and a last node), got {self.chain_length}")
+            raise ValueError(
+                f"chain_length must be at least 2 (a root and a last node), got {self.chain_length}"
+            )
         if self.prefix_depth < 0:
             raise ValueError(f"prefix_depth must not be negative, got {self.prefix_depth}")
 
     @property
     def block(self) -> int:
-        """`d`: the number of symbols of a main-chain node and its prefix tree, and the most tokens they emit."""
+        """`d`: the symbols of a main-chain node and its prefix tree, and the most tokens that they emit."""
         return 1 << self.prefix_depth
 
     @property
@@ -60,7 +62,7 @@ class SupportTree:
         return 1 + k * self.block
 
     def locate(self, node: int) -> tuple[int, int]:
-        """Main-chain index of the node's block and its offset there; offset `d` is the main-chain node itself."""
+        """Main-chain index of the node's block and its offset there; `d` is the main-chain node itself."""
         if not 1 <= node < self.num_nodes:
             raise IndexError(f"node must be in 1 … {self.num_nodes - 1}, got {node}")
         k, offset = divmod(node - 2, self.block)  # node 1, the root, is the last of block 0
