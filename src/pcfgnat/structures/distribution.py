@@ -262,9 +262,10 @@ def check_target(target: Padded, batch: int, vocabulary: int) -> None:
 def gather_tokens(emit: Float[Tensor, "B m V"], target: Padded) -> Float[Tensor, "B m N"]:
     """Log-probability of every target token at every node; -inf on padding."""
     check_target(target, emit.shape[0], emit.shape[2])
-    mask = target.mask.unsqueeze(1)
-    ids = target.ids.masked_fill(~target.mask, 0).unsqueeze(1).expand(-1, emit.shape[1], -1)
-    return emit.gather(2, ids).masked_fill(~mask, NEG_INF)
+    padding = ~target.mask
+    ids = target.ids.masked_fill(padding, 0).unsqueeze(1).expand(-1, emit.shape[1], -1)
+    tokens = emit.gather(2, ids)
+    return tokens.masked_fill(padding.unsqueeze(1), NEG_INF) if bool(padding.any()) else tokens
 
 
 def best_allowed(

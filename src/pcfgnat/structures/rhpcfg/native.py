@@ -7,25 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.structures.rhpcfg.kernels.common import Sentences
-from pcfgnat.structures.rhpcfg.kernels.inside import Limits, inside_batch
-from pcfgnat.structures.rhpcfg.kernels.outside import Gradients, outside_batch
+from pcfgnat.structures.rhpcfg.kernels.inside import RESCALE, inside_batch
+from pcfgnat.structures.rhpcfg.kernels.outside import outside_batch
 from pcfgnat.structures.rhpcfg.kernels.viterbi import best_batch, tables_batch, trace_batch
 from pcfgnat.structures.rhpcfg.prefix_plan import prefix_plan
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree
 
-LIMITS = {
-    torch.float32: Limits(-87.0, math.exp(-60.0)),
-    torch.float64: Limits(-700.0, math.exp(-600.0)),
-}
+# Per dtype: scaled rules and spans below exp(cutoff) count as 0, and a sum of products above `trust` is exact all the
+# same, because what it lacks is smaller by exp(-27) at least.
+CUTOFF = {torch.float32: -87.0, torch.float64: -690.0}
+TRUST = {dtype: math.exp(cutoff + RESCALE + 27.0) for dtype, cutoff in CUTOFF.items()}
 # Less work than this (products of rules and positions) is not worth a second thread.
 MIN_WORK_PER_THREAD = 100_000
 
@@ -46,6 +45,18 @@ def best(weights: Weights) -> tuple[Int[Tensor, "B m"], Float[Tensor, "B"]]:
     return torch.from_numpy(position), torch.from_numpy(score).to(weights.tokens.dtype)
 
 
+class Sentences(NamedTuple):
+    """A batch as the kernels take it: contiguous arrays, scores of one dtype; states and splits of a PrefixPlan."""
+
+    chain: np.ndarray
+    prefix: np.ndarray
+    tokens: np.ndarray
+    chain_lengths: np.ndarray
+    lengths: np.ndarray
+    states: np.ndarray
+    splits: np.ndarray
+
+
 @dataclass(frozen=True)
 class LengthTable:
     """Best derivation of every length, when each symbol emits its best token wherever it stands."""
@@ -57,7 +68,7 @@ class LengthTable:
     def nodes(self, lengths: list[int]) -> list[tuple[int, ...]]:
         """Return the symbols of the best derivation of the given length of each sentence, in order."""
         position = np.full(self.batch.tokens.shape[:2], -1, dtype=np.int64)
-        _run(trace_batch, self.batch, np.array(lengths, dtype=np.int64), *self.tables, position)
+        _run(trace_batch, self.batch, *self.tables, np.array(lengths, dtype=np.int64), position)
         return [tuple(np.flatnonzero(row >= 0).tolist()) for row in position]
 
 
@@ -92,9 +103,9 @@ class _LogPartition(torch.autograd.Function):
         tree: SupportTree,
     ) -> Tensor:
         batch = _sentences(Weights(tree, tokens, chain, prefix, chain_lengths, lengths))
-        limits, tables = LIMITS[chain.dtype], _new_tables(batch)
+        limits, tables = (CUTOFF[chain.dtype], TRUST[chain.dtype]), _new_tables(batch)
         log_z = np.full(len(batch.lengths), -np.inf)
-        _run(inside_batch, batch, limits, *tables, log_z)
+        _run(inside_batch, batch, *limits, *tables, log_z)
         ctx.save_for_backward(tokens, chain, prefix)
         ctx.batch, ctx.limits, ctx.tables = batch, limits, tables
         return torch.from_numpy(log_z).to(tokens.dtype)
@@ -107,12 +118,11 @@ class _LogPartition(torch.autograd.Function):
         given = (batch.chain, batch.prefix, batch.tokens)
         weight = grad.detach().to(torch.float64).numpy()
         chain, prefix, tokens = (np.zeros_like(array) for array in given)
-        _run(outside_batch, batch, ctx.limits, *ctx.tables, Gradients(chain, prefix, tokens, weight))
+        _run(outside_batch, batch, *ctx.limits, *ctx.tables, weight, chain, prefix, tokens)
         return (*map(torch.from_numpy, (tokens, chain, prefix)), None, None, None)
 
 
 def _sentences(weights: Weights) -> Sentences:
-    """Lay the batch out as the kernels want it: contiguous arrays, scores of one dtype."""
     dtype, plan = weights.chain.dtype, prefix_plan(weights.tree.prefix_depth)
     return Sentences(
         chain=_array(weights.chain, dtype),
@@ -133,12 +143,12 @@ def _new_tables(batch: Sentences) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _run(kernel: Callable[..., None], batch: Sentences, *arguments: Any) -> None:
-    """Call `kernel(first, last, batch, …)` on ranges of the batch, one a thread, of about equal work."""
+    """Call `kernel(first, last, *batch, …)` on ranges of the batch, one a thread, of about equal work."""
     work = batch.chain_lengths**2 * batch.chain.shape[2] * np.maximum(batch.lengths, 1)
     threads = max(1, min(torch.get_num_threads(), len(work), int(work.sum()) // MIN_WORK_PER_THREAD))
     mine, *others = equal_ranges(work, threads)
-    futures = [_pool(threads, os.getpid()).submit(kernel, *some, batch, *arguments) for some in others]
-    kernel(*mine, batch, *arguments)
+    futures = [_pool(threads, os.getpid()).submit(kernel, *some, *batch, *arguments) for some in others]
+    kernel(*mine, *batch, *arguments)
     for future in futures:
         future.result()
 

@@ -1,11 +1,11 @@
-"""What the kernels share: a sentence and its tables, which nodes can stand where, and prefix trees.
+"""What the kernels share: which main-chain nodes can stand where, and the values of prefix trees.
 
 Main-chain nodes are visited one by one, all positions at once: a node's spans depend on later nodes only,
-so that every rule is read just once.
+so that every rule is read just once. Functions take whole arrays and indices, never slices or tuples of arrays:
+numba counts references to those, which costs more than the arithmetic on a short row.
 """
 
 import math
-from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -17,53 +17,14 @@ jit = numba.njit(nogil=True, cache=True)
 jit_sum = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 
 
-class Sentences(NamedTuple):
-    """A batch: rules, tokens and true sizes; and, the same for all, the plan of a prefix tree."""
-
-    chain: Any  # [B, C, d, C]
-    prefix: Any  # [B, C, R]
-    tokens: Any  # [B, m, N]
-    chain_lengths: Any  # [B]
-    lengths: Any  # [B]
-    states: Any  # [Q, 2]
-    splits: Any  # [P, 6]
-
-
-class Sentence(NamedTuple):
-    """One of them."""
-
-    chain: Any  # [C, d, C]
-    prefix: Any  # [C, R]
-    tokens: Any  # [m, N]
-    stop: Any  # number of main-chain nodes
-    length: Any  # number of target tokens
-    states: Any
-    splits: Any
-
-
 @jit
-def pick(batch, b):
-    """Sentence b."""
-    return Sentence(
-        batch.chain[b],
-        batch.prefix[b],
-        batch.tokens[b],
-        batch.chain_lengths[b],
-        batch.lengths[b],
-        batch.states,
-        batch.splits,
-    )
-
-
-@jit
-def start_range(sentence, a, any_start):
-    """Positions `first … last - 1` at which main-chain node a, not the last, can begin.
+def start_range(a, length, stop, block, any_start):
+    """Positions `first … last - 1` at which main-chain node a of `stop`, not the last, can begin.
 
     It must leave no more tokens than the nodes from a on can derive, nor begin later than those before it
     allow when the root begins at 0; with `any_start` the root may begin anywhere.
     """
-    block, length = sentence.chain.shape[1], sentence.length
-    first = max(0, length - 1 - (sentence.stop - 1 - a) * block)
+    first = max(0, length - 1 - (stop - 1 - a) * block)
     if any_start:
         return first, length - 1
     if a == 0:
@@ -72,10 +33,9 @@ def start_range(sentence, a, any_start):
 
 
 @jit
-def rest_range(sentence, a, any_start):
+def rest_range(a, length, stop, block, any_start):
     """Positions `first … last - 1` at which the right child of main-chain node a can begin."""
-    block, length = sentence.chain.shape[1], sentence.length
-    first = max(1, length - 1 - (sentence.stop - 2 - a) * block)
+    first = max(1, length - 1 - (stop - 2 - a) * block)
     if any_start:
         return first, length
     if a == 0:
@@ -94,22 +54,19 @@ def log_add(a, b):
 
 
 @jit
-def fill_prefix_values(value, sentence, a, best):
+def fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, best):
     """`value[q, i]`: prefix state q of main-chain node a deriving from position i on; max if `best`.
 
     Row 0 is ε and must hold zeros, as it does in fresh memory.
     """
-    states, splits, tokens, length = sentence.states, sentence.splits, sentence.tokens, sentence.length
-    before = 1 + (a - 1) * sentence.chain.shape[1]  # offset o of the prefix tree is symbol before + o
+    before = 1 + (a - 1) * block  # offset o of the prefix tree is symbol before + o
     for q in range(1, states.shape[0]):
-        if states[q, 1] == 1:  # only leaves derive one token: inner nodes need a right child
-            for i in range(length):
-                value[q, i] = tokens[before + states[q, 0], i]
-        else:
-            value[q, :length] = NEG_INF
+        is_leaf = states[q, 1] == 1  # inner nodes need a right child, so they derive two tokens at least
+        for i in range(length):
+            value[q, i] = tokens[before + states[q, 0], i] if is_leaf else NEG_INF
     for p in range(splits.shape[0]):
-        q, rule, left, right, offset, wide = splits[p]
-        weight = np.float64(sentence.prefix[a, rule])
+        q, left, right, wide = splits[p, 0], splits[p, 2], splits[p, 3], splits[p, 5]
+        weight, symbol = np.float64(prefix[a, splits[p, 1]]), before + splits[p, 4]
         for i in range(length - wide - 1):
-            term = weight + value[left, i] + tokens[before + offset, i + wide] + value[right, i + wide + 1]
+            term = weight + value[left, i] + tokens[symbol, i + wide] + value[right, i + wide + 1]
             value[q, i] = max(value[q, i], term) if best else log_add(value[q, i], term)
