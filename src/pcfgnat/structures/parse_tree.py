@@ -7,11 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree, prefix_height, prefix_subtree
 
 Children = tuple[int | None, int | None]
+
+
+class UsedRules(NamedTuple):
+    """By token position: `(k, left, right)` of main-chain rules, `(k, rule)` of prefix rules."""
+
+    chain: dict[int, tuple[int, int, int]]
+    prefix: dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,21 @@ class ParseTree:
         """For each position the positions of its left and right child."""
         return _derive_children(self.support, self.nodes)
 
+    def rules(self) -> "UsedRules":
+        """Return which rules the tree uses, as indices into the tables of scores."""
+        chain, prefix = {}, {}
+        for i, (left, right) in enumerate(self.children):
+            if right is None:
+                continue
+            k, offset = self.support.locate(self.nodes[i])
+            left_offset = self.support.locate(self.nodes[left])[1] if left is not None else 0
+            right_block, right_offset = self.support.locate(self.nodes[right])
+            if offset == self.support.block:
+                chain[i] = (k, left_offset, right_block)
+            else:
+                prefix[i] = (k, self.support.prefix_rules().index((offset, left_offset, right_offset)))
+        return UsedRules(chain, prefix)
+
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
         """For each position the half-open range of positions that its subtree derives."""
@@ -83,6 +105,10 @@ class ParseTree:
     def with_words(self, words: Sequence[str]) -> "ParseTree":
         """Return the same tree with the text of its tokens."""
         return replace(self, words=tuple(words))
+
+    def with_scores(self, rules: Sequence[float], tokens: Sequence[float]) -> "ParseTree":
+        """Return the same tree with the log-probabilities of its rules and tokens."""
+        return replace(self, rule_log_probs=tuple(rules), token_log_probs=tuple(tokens))
 
     def _depth_first_order(self, position: int) -> int:
         return self.depths[position]

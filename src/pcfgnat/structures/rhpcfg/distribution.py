@@ -117,26 +117,17 @@ class RHPCFG(SequenceDistribution):
 
     def parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
         """Return the tree over these symbols and tokens, with this grammar's probabilities."""
-        scores, support = self.scores, self.support(index)
-        bare = ParseTree(support, nodes, tuple(tokens))
-        rules = []
-        for i, node in enumerate(nodes):
-            k, offset = support.locate(node)
-            left, right = bare.children[i]
-            if right is None:
-                rules.append(0.0)
-            elif offset == support.block:
-                j = support.locate(nodes[left])[1] if left is not None else 0
-                rules.append(float(scores.chain[index, k, j, support.locate(nodes[right])[0]]))
-            else:
-                pair = (
-                    support.locate(nodes[left])[1] if left is not None else 0,
-                    support.locate(nodes[right])[1],
-                )
-                rule = support.prefix_rules().index((offset, *pair))
-                rules.append(float(scores.prefix[index, k, rule]))
-        emitted = scores.emit[index, list(nodes), tokens].tolist()
-        return ParseTree(support, nodes, tuple(tokens), tuple(rules), tuple(emitted))
+        scores, tree = self.scores, ParseTree(self.support(index), nodes, tuple(tokens))
+        kinds = tree.rules()
+        rules = [0.0] * len(nodes)
+        for table, found in ((scores.chain, kinds.chain), (scores.prefix, kinds.prefix)):
+            if found:
+                where = zip(*found.values(), strict=True)  # one look-up for all rules of a kind
+                for position, score in zip(
+                    found, table[index][tuple(map(list, where))].tolist(), strict=True
+                ):
+                    rules[position] = score
+        return tree.with_scores(rules, scores.emit[index, list(nodes), tokens].tolist())
 
     def _derive(self, search: Search, choice: Chooser) -> list[Hypothesis]:
         token_scores, tokens = best_tokens(self.scores.emit, search.special_tokens, 1, self._last_symbols())

@@ -21,8 +21,8 @@ from pcfgnat.structures.rhpcfg.prefix_plan import prefix_plan
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree
 
-# Per dtype: scaled rules and spans below exp(cutoff) count as 0, and a sum of products above `trust` is exact all the
-# same, because what it lacks is smaller by exp(-27) at least.
+# Per dtype: scaled rules and spans below exp(cutoff) count as 0, and a sum of products above `trust` is exact
+# all the same, because what it lacks is smaller by exp(-27) at least.
 CUTOFF = {torch.float32: -87.0, torch.float64: -690.0}
 TRUST = {dtype: math.exp(cutoff + RESCALE + 27.0) for dtype, cutoff in CUTOFF.items()}
 # Less work than this (products of rules and positions) is not worth a second thread.
@@ -46,7 +46,7 @@ def best(weights: Weights) -> tuple[Int[Tensor, "B m"], Float[Tensor, "B"]]:
 
 
 class Sentences(NamedTuple):
-    """A batch as the kernels take it: contiguous arrays, scores of one dtype; states and splits of a PrefixPlan."""
+    """A batch as the kernels take it: contiguous arrays, scores of one dtype, and a PrefixPlan."""
 
     chain: np.ndarray
     prefix: np.ndarray
@@ -103,7 +103,9 @@ class _LogPartition(torch.autograd.Function):
         tree: SupportTree,
     ) -> Tensor:
         batch = _sentences(Weights(tree, tokens, chain, prefix, chain_lengths, lengths))
-        limits, tables = (CUTOFF[chain.dtype], TRUST[chain.dtype]), _new_tables(batch)
+        limits = (CUTOFF[chain.dtype], TRUST[chain.dtype])
+        shape = (*batch.chain.shape[:2], len(batch.states), batch.tokens.shape[2])
+        tables = (*_new_tables(batch), np.empty(shape, dtype=batch.chain.dtype))
         log_z = np.full(len(batch.lengths), -np.inf)
         _run(inside_batch, batch, *limits, *tables, log_z)
         ctx.save_for_backward(tokens, chain, prefix)

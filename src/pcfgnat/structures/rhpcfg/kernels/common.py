@@ -1,8 +1,8 @@
 """What the kernels share: which main-chain nodes can stand where, and the values of prefix trees.
 
 Main-chain nodes are visited one by one, all positions at once: a node's spans depend on later nodes only,
-so that every rule is read just once. Functions take whole arrays and indices, never slices or tuples of arrays:
-numba counts references to those, which costs more than the arithmetic on a short row.
+so that every rule is read just once. Functions take whole arrays and indices, never slices or tuples of
+arrays: numba counts references to those, which costs more than the arithmetic on a short row.
 """
 
 import math

@@ -68,11 +68,13 @@ def sum_over_right(
     lefts = chain.shape[1] if a > 0 else 1
     for j in range(0, lefts, 2):
         pair = min(2, lefts - j)
-        for i in range(pair):
-            scale_rules(chain, a, j + i, stop, rule_maximum(chain, a, j + i, stop), cutoff, rules, i)
+        largest_of_first = rule_maximum(chain, a, j, stop)
+        largest_of_second = rule_maximum(chain, a, j + pair - 1, stop)
+        scale_rules(chain, a, j, stop, largest_of_first, cutoff, rules, 0)
+        scale_rules(chain, a, j + pair - 1, stop, largest_of_second, cutoff, rules, pair - 1)
         add_up(totals, rules, scaled_spans, a + 1, stop, first, last, pair == 2)
         for i in range(pair):
-            largest = rule_maximum(chain, a, j + i, stop)
+            largest = largest_of_second if i else largest_of_first
             if largest == NEG_INF:
                 continue
             for t in range(first, last):
@@ -84,7 +86,7 @@ def sum_over_right(
 
 @jit
 def left_term(value, tokens, states, rights, a, q, s, own, length):
-    """Main-chain node a, symbol `own`, beginning at s, with its left child in prefix state q, and the rest."""
+    """Main-chain node a, symbol `own`, beginning at s, its left child in prefix state q, and the rest."""
     rest = s + states[q, 1] + 1
     if rest >= length:
         return NEG_INF
@@ -92,8 +94,11 @@ def left_term(value, tokens, states, rights, a, q, s, own, length):
 
 
 @jit
-def sum_over_left(tokens, states, a, length, first, last, own, value, spans, rights, terms):
-    """S[a, s] for `first ≤ s < last`: sum over left children and how many tokens they derive."""
+def sum_over_left(tokens, states, a, length, first, last, own, value, spans, rights, terms, shares):
+    """S[a, s] for `first ≤ s < last`: sum over left children and how many tokens they derive.
+
+    `shares[a, q, s]` keeps what prefix state q contributes, so that the outside pass need not work it out again.
+    """
     lefts = states.shape[0] if a > 0 else 1
     for s in range(first, last):
         largest = NEG_INF
@@ -101,18 +106,22 @@ def sum_over_left(tokens, states, a, length, first, last, own, value, spans, rig
             term = left_term(value, tokens, states, rights, a, q, s, own, length)
             terms[q] = term
             largest = term if not term <= largest else largest
-        if lefts > 1 and largest != NEG_INF:
-            total = 0.0
-            for q in range(lefts):
-                below = terms[q] - largest
-                total += 1.0 if below == 0.0 else 0.0 if below < EXP_OF_ZERO else math.exp(below)
-            largest += math.log(total)
-        spans[a, s] = largest
+        if lefts == 1 or largest == NEG_INF:
+            spans[a, s], shares[a, 0, s] = largest, 1
+            continue
+        total = 0.0
+        for q in range(lefts):
+            below = terms[q] - largest
+            terms[q] = 1.0 if below == 0.0 else 0.0 if below < EXP_OF_ZERO else math.exp(below)
+            total += terms[q]
+        spans[a, s] = largest + math.log(total)
+        for q in range(lefts):
+            shares[a, q, s] = terms[q] / total
 
 
 @jit
 def enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff):
-    """`scaled_spans[t, a] = exp(spans[a, t] - scale[t])`, first raising the scale of later nodes where it must be."""
+    """`scaled_spans[t, a] = exp(spans[a, t] - scale[t])`, raising the scale of later nodes where it must be."""
     for t in range(first, last):
         span = spans[a, t]
         if span > scale[t] + RESCALE or span != span:
@@ -139,9 +148,10 @@ def inside_batch(
     trust,
     all_spans,
     all_rights,
+    all_shares,
     log_z,
 ):
-    """Fill S `[B, C, N]` and G `[B, C, d, N]` and log P of sentences `first_sentence … last_sentence - 1`."""
+    """Fill S `[B, C, N]`, G `[B, C, d, N]`, shares `[B, C, Q, N]` and log P of a range of sentences."""
     nodes, block, width = chains.shape[1], chains.shape[2], token_weights.shape[2]
     rules = np.zeros((2, nodes), dtype=chains.dtype)
     scaled_spans = np.zeros((width, nodes), dtype=chains.dtype)
@@ -174,6 +184,19 @@ def inside_batch(
             if a > 0:
                 fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, False)
             first, last = start_range(a, length, stop, block, False)
-            sum_over_left(tokens, states, a, length, first, last, 1 + a * block, value, spans, rights, terms)
+            sum_over_left(
+                tokens,
+                states,
+                a,
+                length,
+                first,
+                last,
+                1 + a * block,
+                value,
+                spans,
+                rights,
+                terms,
+                all_shares[b],
+            )
             enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff)
         log_z[b] = spans[0, 0]

@@ -1,7 +1,7 @@
 """The gradients of log P, which are the posteriors, by an outside pass over the tables of the inside pass.
 
-The posterior mass of S[c, t] is kept as `received[c, t] · scaled_spans[c, t] + exact[c, t]`: the first part comes
-from sums in probability space, the second from those few that had to be done in log space.
+The posterior mass of S[c, t] is kept as `received[c, t] · scaled_spans[c, t] + exact[c, t]`: the first part
+comes from sums in probability space, the second from those few that had to be done in log space.
 """
 
 import math
@@ -17,7 +17,6 @@ from pcfgnat.structures.rhpcfg.kernels.common import (
     start_range,
 )
 from pcfgnat.structures.rhpcfg.kernels.exponential import rule_maximum, scale_rules, smooth_exp
-from pcfgnat.structures.rhpcfg.kernels.inside import EXP_OF_ZERO, left_term
 
 # Posterior mass below this leaves no trace in a gradient.
 NEGLIGIBLE = 1e-30
@@ -88,35 +87,18 @@ def rescale(spans, scaled_spans, received, scale, t, start, stop, cutoff):
 
 @jit
 def pass_to_left(
-    tokens,
-    states,
-    a,
-    length,
-    first,
-    last,
-    own,
-    value,
-    spans,
-    rights,
-    mass,
-    right_mass,
-    value_mass,
-    weight,
-    grad_tokens,
+    states, a, length, first, last, own, mass, left_shares, right_mass, value_mass, weight, grad_tokens
 ):
     """Hand the mass of S[a, s] on to the token of a, its left child and the sums over right children."""
     right_mass[:] = 0.0
     value_mass[:] = 0.0
-    for s in range(first, last):
-        if mass[s] < NEGLIGIBLE:
-            continue
-        for q in range(states.shape[0] if a > 0 else 1):
-            below = left_term(value, tokens, states, rights, a, q, s, own, length) - spans[a, s]
-            if below > EXP_OF_ZERO:
-                part = mass[s] * math.exp(below)
-                rest = s + states[q, 1] + 1
-                grad_tokens[own, rest - 1] += weight * part
-                right_mass[states[q, 0], rest] += part
+    for q in range(states.shape[0] if a > 0 else 1):
+        left, wide = states[q, 0], states[q, 1]
+        for s in range(first, min(last, length - wide - 1)):
+            if mass[s] > NEGLIGIBLE:
+                part = mass[s] * left_shares[a, q, s]
+                grad_tokens[own, s + wide] += weight * part
+                right_mass[left, s + wide + 1] += part
                 value_mass[q, s] = part
 
 
@@ -133,7 +115,7 @@ def pass_to_prefix(
             if mass[q, i] < NEGLIGIBLE:
                 continue
             term = prefix[a, rule] + value[left, i] + tokens[symbol, i + wide] + value[right, i + wide + 1]
-            part = mass[q, i] * math.exp(term - value[q, i])
+            part = mass[q, i] * (1.0 if term == value[q, i] else math.exp(term - value[q, i]))
             grad_prefix[a, rule] += weight * part
             grad_tokens[symbol, i + wide] += weight * part
             mass[left, i] += part
@@ -146,8 +128,8 @@ def pass_to_prefix(
 
 @jit
 def fill_shares(
-    chain, a, j, i, stop, first, last, spans, rights, scaled_spans, received, exact, scale, shares, right_mass,
-    largest, cutoff, log_trust, weight, grad_chain,
+    chain, a, j, i, stop, first, last, spans, rights, scaled_spans, received, exact, scale, shares,
+    right_mass, largest, cutoff, log_trust, weight, grad_chain,
 ):  # fmt: skip
     """`shares[i, t]`: mass of G[a, j, t] over its scaled sum; 0 where there is none, or none in this way.
 
@@ -176,8 +158,8 @@ def fill_shares(
 
 @jit
 def pass_to_right(
-    chain, a, stop, first, last, spans, rights, rules, scaled_spans, received, exact, scale, shares, right_mass,
-    cutoff, trust, weight, grad_chain,
+    chain, a, stop, first, last, spans, rights, rules, scaled_spans, received, exact, scale, shares,
+    right_mass, cutoff, trust, weight, grad_chain,
 ):  # fmt: skip
     """Hand the mass of G[a, j, t] on to the right children and to the gradient of the rules."""
     lefts, log_trust, own_weight = chain.shape[1] if a > 0 else 1, math.log(trust), chain.dtype.type(weight)
@@ -186,8 +168,8 @@ def pass_to_right(
         low, high = last, first
         for i in range(pair):
             least, most = fill_shares(
-                chain, a, j + i, i, stop, first, last, spans, rights, scaled_spans, received, exact, scale, shares,
-                right_mass, rule_maximum(chain, a, j + i, stop), cutoff, log_trust, weight, grad_chain,
+                chain, a, j + i, i, stop, first, last, spans, rights, scaled_spans, received, exact, scale,
+                shares, right_mass, rule_maximum(chain, a, j + i, stop), cutoff, log_trust, weight, grad_chain,
             )  # fmt: skip
             low, high = min(low, least), max(high, most)
         if low >= high:
@@ -219,12 +201,13 @@ def outside_batch(
     trust,
     all_spans,
     all_rights,
+    all_shares,
     weights,
     grad_chains,
     grad_prefixes,
     grad_tokens,
 ):
-    """Add the posteriors, times the gradient that arrives at log P, of sentences `first_sentence … last_sentence - 1`."""
+    """Add the posteriors, times the gradients `weights` that arrive at log P, of a range of sentences."""
     nodes, block, width = chains.shape[1], chains.shape[2], token_weights.shape[2]
     rules, shares = np.zeros((2, nodes), dtype=chains.dtype), np.zeros((2, width), dtype=chains.dtype)
     scaled_spans = np.zeros((nodes, width), dtype=chains.dtype)
@@ -255,13 +238,13 @@ def outside_batch(
                 grad_token[1 + a * block, length - 1] += weight * mass[length - 1]
                 break
             first, last = start_range(a, length, stop, block, False)
-            if a > 0:
-                fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, False)
             pass_to_left(
-                tokens, states, a, length, first, last, 1 + a * block, value, spans, rights, mass, right_mass,
-                value_mass, weight, grad_token,
+                states, a, length, first, last, 1 + a * block, mass, all_shares[b], right_mass, value_mass, weight,
+                grad_token,
             )  # fmt: skip
             if a > 0:
+                if len(splits) > 0:
+                    fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, False)
                 pass_to_prefix(
                     prefix,
                     tokens,
@@ -278,6 +261,6 @@ def outside_batch(
                 )
             first, last = rest_range(a, length, stop, block, False)
             pass_to_right(
-                chain, a, stop, first, last, spans, rights, rules, scaled_spans, received, exact, scale, shares,
-                right_mass, cutoff, trust, weight, grad_chain,
+                chain, a, stop, first, last, spans, rights, rules, scaled_spans, received, exact, scale,
+                shares, right_mass, cutoff, trust, weight, grad_chain,
             )  # fmt: skip
