@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -62,12 +63,13 @@ class ParseTree:
     def rules(self) -> "UsedRules":
         """Return which rules the tree uses, as indices into the tables of scores."""
         chain, prefix = {}, {}
+        located = [self.support.locate(node) for node in self.nodes]
         for i, (left, right) in enumerate(self.children):
             if right is None:
                 continue
-            k, offset = self.support.locate(self.nodes[i])
-            left_offset = self.support.locate(self.nodes[left])[1] if left is not None else 0
-            right_block, right_offset = self.support.locate(self.nodes[right])
+            k, offset = located[i]
+            left_offset = located[left][1] if left is not None else 0
+            right_block, right_offset = located[right]
             if offset == self.support.block:
                 chain[i] = (k, left_offset, right_block)
             else:
@@ -108,7 +110,10 @@ class ParseTree:
 
     def with_scores(self, rules: Sequence[float], tokens: Sequence[float]) -> "ParseTree":
         """Return the same tree with the log-probabilities of its rules and tokens."""
-        return replace(self, rule_log_probs=tuple(rules), token_log_probs=tuple(tokens))
+        tree = copy(self)  # with what was derived from the nodes, which stay the same
+        object.__setattr__(tree, "rule_log_probs", tuple(rules))
+        object.__setattr__(tree, "token_log_probs", tuple(tokens))
+        return tree
 
     def _depth_first_order(self, position: int) -> int:
         return self.depths[position]

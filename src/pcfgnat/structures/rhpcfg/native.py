@@ -146,6 +146,10 @@ def _new_tables(batch: Sentences) -> tuple[np.ndarray, np.ndarray]:
 
 def _run(kernel: Callable[..., None], batch: Sentences, *arguments: Any) -> None:
     """Call `kernel(first, last, *batch, …)` on ranges of the batch, one a thread, of about equal work."""
+    count = len(batch.lengths)
+    if count == 1 or torch.get_num_threads() == 1:
+        kernel(0, count, *batch, *arguments)
+        return
     work = batch.chain_lengths**2 * batch.chain.shape[2] * np.maximum(batch.lengths, 1)
     threads = max(1, min(torch.get_num_threads(), len(work), int(work.sum()) // MIN_WORK_PER_THREAD))
     mine, *others = equal_ranges(work, threads)

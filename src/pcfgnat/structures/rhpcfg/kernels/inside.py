@@ -94,34 +94,44 @@ def left_term(value, tokens, states, rights, a, q, s, own, length):
 
 
 @jit
-def sum_over_left(tokens, states, a, length, first, last, own, value, spans, rights, terms, shares):
+def fill_terms(terms, value, tokens, states, rights, a, own, length, first, last):
+    """`terms[q, s]`: `left_term` of all prefix states and all `first ≤ s < last`, -inf beyond the end."""
+    one = np.uint64(1)
+    for q in range(states.shape[0] if a > 0 else 1):
+        left, wide = states[q, 0], np.uint64(states[q, 1])
+        inside = max(first, min(last, length - states[q, 1] - 1))
+        for s in range(np.uint64(first), np.uint64(inside)):
+            terms[q, s] = value[q, s] + tokens[own, s + wide] + rights[a, left, s + wide + one]
+        for s in range(inside, last):
+            terms[q, s] = NEG_INF
+
+
+@jit
+def sum_over_left(terms, lefts, a, first, last, spans, shares):
     """S[a, s] for `first ≤ s < last`: sum over left children and how many tokens they derive.
 
-    `shares[a, q, s]` keeps what prefix state q contributes, so that the outside pass need not work it out again.
+    `shares[a, q, s]` keeps what prefix state q contributes: the outside pass needs it.
     """
-    lefts = states.shape[0] if a > 0 else 1
     for s in range(first, last):
-        largest = NEG_INF
-        for q in range(lefts):
-            term = left_term(value, tokens, states, rights, a, q, s, own, length)
-            terms[q] = term
-            largest = term if not term <= largest else largest
+        largest = terms[0, s]
+        for q in range(1, lefts):
+            largest = terms[q, s] if not terms[q, s] <= largest else largest
         if lefts == 1 or largest == NEG_INF:
             spans[a, s], shares[a, 0, s] = largest, 1
             continue
         total = 0.0
         for q in range(lefts):
-            below = terms[q] - largest
-            terms[q] = 1.0 if below == 0.0 else 0.0 if below < EXP_OF_ZERO else math.exp(below)
-            total += terms[q]
+            below = terms[q, s] - largest
+            terms[q, s] = 1.0 if below == 0.0 else 0.0 if below < EXP_OF_ZERO else math.exp(below)
+            total += terms[q, s]
         spans[a, s] = largest + math.log(total)
         for q in range(lefts):
-            shares[a, q, s] = terms[q] / total
+            shares[a, q, s] = terms[q, s] / total
 
 
 @jit
 def enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff):
-    """`scaled_spans[t, a] = exp(spans[a, t] - scale[t])`, raising the scale of later nodes where it must be."""
+    """`scaled_spans[t, a] = exp(spans[a, t] - scale[t])`, raising the scale of later nodes where needed."""
     for t in range(first, last):
         span = spans[a, t]
         if span > scale[t] + RESCALE or span != span:
@@ -156,8 +166,8 @@ def inside_batch(
     rules = np.zeros((2, nodes), dtype=chains.dtype)
     scaled_spans = np.zeros((width, nodes), dtype=chains.dtype)
     totals = np.zeros((2, width), dtype=chains.dtype)
-    scale, terms = np.zeros(width), np.zeros(states.shape[0])
-    value = np.zeros((states.shape[0], width))
+    scale = np.zeros(width)
+    value, terms = np.zeros((states.shape[0], width)), np.zeros((states.shape[0], width))
     for b in range(first_sentence, last_sentence):
         chain, prefix, tokens, spans, rights = (
             chains[b],
@@ -184,19 +194,7 @@ def inside_batch(
             if a > 0:
                 fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, False)
             first, last = start_range(a, length, stop, block, False)
-            sum_over_left(
-                tokens,
-                states,
-                a,
-                length,
-                first,
-                last,
-                1 + a * block,
-                value,
-                spans,
-                rights,
-                terms,
-                all_shares[b],
-            )
+            fill_terms(terms, value, tokens, states, rights, a, 1 + a * block, length, first, last)
+            sum_over_left(terms, len(states) if a > 0 else 1, a, first, last, spans, all_shares[b])
             enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff)
         log_z[b] = spans[0, 0]

@@ -169,7 +169,8 @@ def pass_to_right(
         for i in range(pair):
             least, most = fill_shares(
                 chain, a, j + i, i, stop, first, last, spans, rights, scaled_spans, received, exact, scale,
-                shares, right_mass, rule_maximum(chain, a, j + i, stop), cutoff, log_trust, weight, grad_chain,
+                shares, right_mass, rule_maximum(chain, a, j + i, stop), cutoff, log_trust, weight,
+                grad_chain,
             )  # fmt: skip
             low, high = min(low, least), max(high, most)
         if low >= high:
@@ -239,8 +240,8 @@ def outside_batch(
                 break
             first, last = start_range(a, length, stop, block, False)
             pass_to_left(
-                states, a, length, first, last, 1 + a * block, mass, all_shares[b], right_mass, value_mass, weight,
-                grad_token,
+                states, a, length, first, last, 1 + a * block, mass, all_shares[b], right_mass, value_mass,
+                weight, grad_token,
             )  # fmt: skip
             if a > 0:
                 if len(splits) > 0:

@@ -7,11 +7,26 @@ from pcfgnat.structures.rhpcfg.kernels.inside import left_term
 
 
 @jit
-def raise_rights(rights, a, j, weight, spans, c, first, last):
-    """`rights[a, j, t] = max(rights[a, j, t], weight + spans[c, t])`."""
-    for t in range(np.uint64(first), np.uint64(last)):
-        value = weight + spans[c, t]
-        rights[a, j, t] = value if value > rights[a, j, t] else rights[a, j, t]
+def raise_rights(rights, chain, a, j, spans, stop, first, last):
+    """`rights[a, j, t] = max_c chain[a, j, c] + spans[c, t]`, four right children at a time."""
+    low, high, one = np.uint64(first), np.uint64(last), np.uint64(1)
+    c, end = np.uint64(a + 1), np.uint64(stop)
+    while c + one + one + one < end:
+        d, e, f = c + one, c + one + one, c + one + one + one
+        p, q = np.float64(chain[a, j, c]), np.float64(chain[a, j, d])
+        r, s = np.float64(chain[a, j, e]), np.float64(chain[a, j, f])
+        for t in range(low, high):
+            best = rights[a, j, t]
+            best = p + spans[c, t] if p + spans[c, t] > best else best
+            best = q + spans[d, t] if q + spans[d, t] > best else best
+            best = r + spans[e, t] if r + spans[e, t] > best else best
+            rights[a, j, t] = s + spans[f, t] if s + spans[f, t] > best else best
+        c = f + one
+    while c < end:
+        p = np.float64(chain[a, j, c])
+        for t in range(low, high):
+            rights[a, j, t] = p + spans[c, t] if p + spans[c, t] > rights[a, j, t] else rights[a, j, t]
+        c = c + one
 
 
 @jit
@@ -34,11 +49,9 @@ def fill_tables(chain, prefix, tokens, states, splits, length, stop, value, span
     spans[stop - 1, end] = tokens[1 + (stop - 1) * block, end]
     for a in range(stop - 2, -1, -1):
         first, last = rest_range(a, length, stop, block, any_start)
-        for j in range(block if a > 0 else 1):
-            for c in range(a + 1, stop):
-                weight = np.float64(chain[a, j, c])
-                if weight > NEG_INF and first < last:
-                    raise_rights(rights, a, j, weight, spans, c, first, last)
+        if first < last:
+            for j in range(block if a > 0 else 1):
+                raise_rights(rights, chain, a, j, spans, stop, first, last)
         if a > 0:
             fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, True)
         first, last = start_range(a, length, stop, block, any_start)
