@@ -1,0 +1,70 @@
+# Every target sets up what it needs; `make` alone lists them.
+
+PYTHON ?= python3
+JOBS ?= 0
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+# Relative, so that a path with spaces does no harm. Older pips do not know the second name and ignore it.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+
+define CHECK_PYTHON
+import sys
+if sys.version_info < (3, 11):
+    sys.exit("pcfgnat needs Python 3.11 or newer, but %s is %d.%d; name another one: make PYTHON=python3.12"
+             % (sys.executable, sys.version_info[0], sys.version_info[1]))
+try:
+    import ensurepip, venv
+except ImportError as error:
+    sys.exit("%s cannot make a virtual environment (%s); on Debian and Ubuntu: apt install python3-venv"
+             % (sys.executable, error))
+endef
+export CHECK_PYTHON
+
+.PHONY: help demo test test-slow lint bench clean
+
+help:
+	@echo 'make demo       parse and draw a sentence with a small grammar'
+	@echo 'make test       lint, then all tests but the slow ones'
+	@echo 'make test-slow  all tests, with array bounds checked inside the compiled kernels'
+	@echo 'make lint       ruff and mypy'
+	@echo 'make bench      time the dynamic programs'
+	@echo 'make clean      remove caches and build products; .venv stays'
+	@echo
+	@echo 'PYTHON=python3.12 chooses the interpreter of .venv; JOBS=2 runs the tests in two processes.'
+
+demo: $(VENV)/.installed
+	$(RUN) examples/parse_a_sentence.py
+
+test: lint
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(JOBS)
+
+# A cache of its own: numba does not compile again what it has compiled without checks.
+test-slow: $(VENV)/.installed-dev
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds-checked OMP_NUM_THREADS=1 $(RUN) -m pytest -m '' -n $(JOBS)
+
+lint: $(VENV)/.installed-dev
+	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
+	$(RUN) -m mypy
+
+bench: $(VENV)/.installed-dev
+	$(RUN) -m benchmarks.structures
+
+clean:
+	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	find . -name $(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/pip:
+	@command -v "$(PYTHON)" >/dev/null || { echo "$(PYTHON) not found; pcfgnat needs Python 3.11 or newer" >&2; exit 1; }
+	@"$(PYTHON)" -c "$$CHECK_PYTHON"
+	"$(PYTHON)" -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(RUN) -m pip install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(RUN) -m pip install -c constraints.txt -e '.[dev]'
+	@touch $(VENV)/.installed $@

@@ -1,0 +1,203 @@
+"""Parse trees in the terminal, drawn from the plain data that `ParseTree.to_dict` gives.
+
+Words keep their order from left to right. The main chain is the upper line; where a word on it has a prefix
+tree, that tree hangs from the line in front of the word:
+
+    <bos>──You──┬────────need─┬────────boat──.──<eos>
+               are───┐        a───┐
+                   gonna        bigger
+"""
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MIN_WIDTH = 20
+PERCENTAGES = {"token_log_prob": "token %", "rule_log_prob": "rule %"}
+STYLES = {"chain": "\x1b[1m", "line": "\x1b[2m", "number": "\x1b[36m", "": ""}
+RESET = "\x1b[0m"
+JOINERS = ("\u200c", "\u200d")
+
+Node = Mapping[str, Any]
+Cell = tuple[str, str]  # what stands in a terminal column, and its style
+
+
+def draw_terminal(tree: Mapping[str, Any], width: int = 100, colour: bool = False) -> str:
+    """Draw a tree in lines of at most `width` columns; a long sentence goes on below.
+
+    The percentages are the probabilities of each token and of each node's pair of children; a node without
+    children has no choice and shows none.
+    """
+    if width < MIN_WIDTH:
+        raise ValueError(f"width must be at least {MIN_WIDTH}, got {width}")
+    nodes: Sequence[Node] = tree["nodes"]
+    if not nodes:
+        raise ValueError("a tree must have nodes, got none")
+    labels = {name: label for name, label in PERCENTAGES.items() if name in nodes[0]}
+    gutter = max((len(label) + 1 for label in labels.values()), default=0)
+    columns = _columns(nodes, labels, room=width - gutter)
+    pieces = []
+    for start, stop in _pieces(nodes, columns, room=width - gutter):
+        canvas = _Canvas(start, stop)
+        _draw_words(canvas, nodes, columns)
+        lines = [(" " * gutter, cells) for cells in canvas.lines()]
+        for name, label in labels.items():
+            canvas = _Canvas(start, stop)
+            _draw_percentages(canvas, nodes, columns, name)
+            lines += [(label.ljust(gutter), cells) for cells in canvas.lines()]
+        pieces.append("\n".join(_render(before, cells, colour) for before, cells in lines))
+    return "\n\n".join(pieces)
+
+
+def text_cells(text: str) -> tuple[str, ...]:
+    """Cut a text into terminal columns: a wide character takes two, the second empty, an accent none."""
+    cells: list[str] = []
+    base = 0
+    for character in unicodedata.normalize("NFC", text) or "∅":
+        category = unicodedata.category(character)
+        if cells and (category in ("Mn", "Me") or character in JOINERS):
+            cells[base] += character
+            continue
+        if character.isspace():
+            character = "␣"
+        elif category in ("Cc", "Cf", "Cs"):  # would steer the terminal
+            character = "�"
+        base = len(cells)
+        cells.append(character)
+        if unicodedata.east_asian_width(character) in ("W", "F"):
+            cells.append("")
+    return tuple(cells)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Where a token stands: columns `start … stop - 1`, with its text in the middle of them."""
+
+    start: int
+    stop: int
+    text: tuple[str, ...]
+
+    @property
+    def left(self) -> int:
+        return self.start + (self.stop - self.start - len(self.text)) // 2
+
+    @property
+    def right(self) -> int:
+        return self.left + len(self.text)
+
+    @property
+    def centre(self) -> int:
+        return (self.left + self.right - 1) // 2
+
+
+@dataclass(frozen=True)
+class _Canvas:
+    """Columns `start … stop - 1` of an endless sheet; what is drawn beside them is lost."""
+
+    start: int
+    stop: int
+    rows: dict[int, dict[int, Cell]] = field(default_factory=dict)
+
+    def put(self, row: int, column: int, text: Iterable[str], style: str) -> None:
+        cells = {i: (cell, style) for i, cell in enumerate(text, column) if self.start <= i < self.stop}
+        if cells:
+            self.rows.setdefault(row, {}).update(cells)
+
+    def lines(self) -> list[list[Cell]]:
+        rows = [self.rows.get(row, {}) for row in range(max(self.rows, default=0) + 1)]
+        return [[row.get(i, (" ", "")) for i in range(self.start, self.stop)] for row in rows]
+
+
+def _columns(nodes: Sequence[Node], labels: Iterable[str], room: int) -> list[_Column]:
+    """Give every token columns of its own, for its text and its percentages."""
+    columns: list[_Column] = []
+    start = 0
+    for node, following in zip(nodes, [*nodes[1:], None], strict=True):
+        text = _shorten(text_cells(str(node.get("word", node["token"]))), room - 2)
+        stop = start + max(len(text), *(len(_percent(node, name)) for name in labels), 1)
+        columns.append(_Column(start, stop, text))
+        start = stop + (2 if following and node["main_chain"] and following["main_chain"] else 1)
+    return columns
+
+
+def _pieces(nodes: Sequence[Node], columns: Sequence[_Column], room: int) -> list[tuple[int, int]]:
+    """Ranges of columns to draw below each other, cut behind words of the main chain where possible."""
+    stops = [*(column.start for column in columns[1:]), columns[-1].stop]  # a cut shows the line running on
+    pieces = []
+    first = 0
+    while first < len(columns):
+        start = columns[first].start
+        fitting = [i for i in range(first, len(columns)) if stops[i] - start <= room]
+        last = fitting[-1]
+        if last < len(columns) - 1:
+            last = max((i for i in fitting if nodes[i]["main_chain"]), default=last)
+        pieces.append((start, stops[last]))
+        first = last + 1
+    return pieces
+
+
+def _draw_words(canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Column]) -> None:
+    canvas.put(0, columns[0].right, "─" * (columns[-1].left - columns[0].right), "line")
+    for node, column, depth in zip(nodes, columns, _depths(nodes), strict=True):
+        left = None if node["left"] is None else columns[node["left"]].centre
+        right = None if node["right"] is None else columns[node["right"]].centre
+        if node["main_chain"]:
+            if left is not None:
+                canvas.put(0, left, "┬", "line")
+            canvas.put(0, column.left, column.text, "chain")
+            continue
+        if left is not None:
+            canvas.put(depth, left, "┌" + "─" * (column.left - left - 1), "line")
+        if right is not None:
+            canvas.put(depth, column.right, "─" * (right - column.right) + "┐", "line")
+        canvas.put(depth, column.left, column.text, "")
+
+
+def _depths(nodes: Sequence[Node]) -> list[int]:
+    """How far below the main chain each node hangs."""
+    depths = [0] * len(nodes)
+    pending = [i for i, node in enumerate(nodes) if node["main_chain"]]
+    while pending:
+        i = pending.pop()
+        for child in (nodes[i]["left"], nodes[i]["right"]):
+            if child is not None and not nodes[child]["main_chain"]:
+                depths[child] = depths[i] + 1
+                pending.append(child)
+    return depths
+
+
+def _draw_percentages(canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Column], name: str) -> None:
+    for node, column in zip(nodes, columns, strict=True):
+        text = _percent(node, name)
+        canvas.put(0, column.start + (column.stop - column.start - len(text)) // 2, text, "number")
+
+
+def _percent(node: Node, name: str) -> str:
+    if name == "rule_log_prob" and node["right"] is None:
+        return ""
+    log_prob = node[name]
+    share = 0.0 if log_prob is None else 100 * math.exp(min(log_prob, 0.0))
+    return "<1" if 0 < share < 0.5 else f"{share:.0f}"
+
+
+def _shorten(text: tuple[str, ...], room: int) -> tuple[str, ...]:
+    if len(text) <= room:
+        return text
+    kept = text[: room - 1]
+    if text[room - 1] == "":  # only half of a wide character is left
+        kept = (*kept[:-1], " ")
+    return (*kept, "…")
+
+
+def _render(before: str, cells: Sequence[Cell], colour: bool) -> str:
+    if not colour:
+        return (before + "".join(cell for cell, _ in cells)).rstrip()
+    pieces, current = [before], ""
+    for cell, style in cells:
+        if style != current:
+            pieces.append((RESET if current else "") + STYLES[style])
+            current = style
+        pieces.append(cell)
+    return "".join(pieces).rstrip() + (RESET if current else "")
