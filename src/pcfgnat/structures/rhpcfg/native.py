@@ -104,8 +104,10 @@ class _LogPartition(torch.autograd.Function):
     ) -> Tensor:
         batch = _sentences(Weights(tree, tokens, chain, prefix, chain_lengths, lengths))
         limits = (CUTOFF[chain.dtype], TRUST[chain.dtype])
-        shape = (*batch.chain.shape[:2], len(batch.states), batch.tokens.shape[2])
-        tables = (*_new_tables(batch), np.empty(shape, dtype=batch.chain.dtype))
+        count, nodes, block, _ = batch.chain.shape
+        shares = np.empty((count, nodes, len(batch.states), batch.tokens.shape[2]), dtype=batch.chain.dtype)
+        maxima = np.empty((count, nodes, block), dtype=batch.chain.dtype)
+        tables = (*_new_tables(batch), shares, maxima)
         log_z = np.full(len(batch.lengths), -np.inf)
         _run(inside_batch, batch, *limits, *tables, log_z)
         ctx.save_for_backward(tokens, chain, prefix)

@@ -62,19 +62,18 @@ def log_sum(chain, a, j, spans, t, stop):
 
 @jit
 def sum_over_right(
-    chain, a, stop, first, last, spans, rights, rules, scaled_spans, scale, totals, cutoff, trust
+    chain, a, stop, first, last, spans, rights, maxima, rules, scaled_spans, scale, totals, cutoff, trust
 ):
     """G[a, j, t] for all left children j and for `first ≤ t < last`."""
     lefts = chain.shape[1] if a > 0 else 1
     for j in range(0, lefts, 2):
         pair = min(2, lefts - j)
-        largest_of_first = rule_maximum(chain, a, j, stop)
-        largest_of_second = rule_maximum(chain, a, j + pair - 1, stop)
-        scale_rules(chain, a, j, stop, largest_of_first, cutoff, rules, 0)
-        scale_rules(chain, a, j + pair - 1, stop, largest_of_second, cutoff, rules, pair - 1)
+        for i in range(pair):
+            maxima[a, j + i] = rule_maximum(chain, a, j + i, stop)
+            scale_rules(chain, a, j + i, stop, maxima[a, j + i], cutoff, rules, i)
         add_up(totals, rules, scaled_spans, a + 1, stop, first, last, pair == 2)
         for i in range(pair):
-            largest = largest_of_second if i else largest_of_first
+            largest = maxima[a, j + i]
             if largest == NEG_INF:
                 continue
             for t in range(first, last):
@@ -159,9 +158,13 @@ def inside_batch(
     all_spans,
     all_rights,
     all_shares,
+    all_maxima,
     log_z,
 ):
-    """Fill S `[B, C, N]`, G `[B, C, d, N]`, shares `[B, C, Q, N]` and log P of a range of sentences."""
+    """Fill S `[B, C, N]`, G `[B, C, d, N]` and log P of a range of sentences.
+
+    Shares of left children `[B, C, Q, N]` and the rules' maxima `[B, C, d]` are kept for the outside pass.
+    """
     nodes, block, width = chains.shape[1], chains.shape[2], token_weights.shape[2]
     rules = np.zeros((2, nodes), dtype=chains.dtype)
     scaled_spans = np.zeros((width, nodes), dtype=chains.dtype)
@@ -189,8 +192,9 @@ def inside_batch(
         for a in range(stop - 2, -1, -1):
             first, last = rest_range(a, length, stop, block, False)
             sum_over_right(
-                chain, a, stop, first, last, spans, rights, rules, scaled_spans, scale, totals, cutoff, trust
-            )
+                chain, a, stop, first, last, spans, rights, all_maxima[b], rules, scaled_spans, scale, totals,
+                cutoff, trust,
+            )  # fmt: skip
             if a > 0:
                 fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, False)
             first, last = start_range(a, length, stop, block, False)

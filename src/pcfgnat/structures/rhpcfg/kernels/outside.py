@@ -16,7 +16,7 @@ from pcfgnat.structures.rhpcfg.kernels.common import (
     rest_range,
     start_range,
 )
-from pcfgnat.structures.rhpcfg.kernels.exponential import rule_maximum, scale_rules, smooth_exp
+from pcfgnat.structures.rhpcfg.kernels.exponential import scale_rules, smooth_exp
 
 # Posterior mass below this leaves no trace in a gradient.
 NEGLIGIBLE = 1e-30
@@ -159,7 +159,7 @@ def fill_shares(
 @jit
 def pass_to_right(
     chain, a, stop, first, last, spans, rights, rules, scaled_spans, received, exact, scale, shares,
-    right_mass, cutoff, trust, weight, grad_chain,
+    right_mass, maxima, cutoff, trust, weight, grad_chain,
 ):  # fmt: skip
     """Hand the mass of G[a, j, t] on to the right children and to the gradient of the rules."""
     lefts, log_trust, own_weight = chain.shape[1] if a > 0 else 1, math.log(trust), chain.dtype.type(weight)
@@ -169,14 +169,13 @@ def pass_to_right(
         for i in range(pair):
             least, most = fill_shares(
                 chain, a, j + i, i, stop, first, last, spans, rights, scaled_spans, received, exact, scale,
-                shares, right_mass, rule_maximum(chain, a, j + i, stop), cutoff, log_trust, weight,
-                grad_chain,
+                shares, right_mass, maxima[a, j + i], cutoff, log_trust, weight, grad_chain,
             )  # fmt: skip
             low, high = min(low, least), max(high, most)
         if low >= high:
             continue
         for i in range(pair):
-            scale_rules(chain, a, j + i, stop, rule_maximum(chain, a, j + i, stop), cutoff, rules, i)
+            scale_rules(chain, a, j + i, stop, maxima[a, j + i], cutoff, rules, i)
         if pair == 2:
             share_out_pair(
                 shares, rules, scaled_spans, received, grad_chain, a, j, own_weight, a + 1, stop, low, high
@@ -203,6 +202,7 @@ def outside_batch(
     all_spans,
     all_rights,
     all_shares,
+    all_maxima,
     weights,
     grad_chains,
     grad_prefixes,
@@ -263,5 +263,5 @@ def outside_batch(
             first, last = rest_range(a, length, stop, block, False)
             pass_to_right(
                 chain, a, stop, first, last, spans, rights, rules, scaled_spans, received, exact, scale,
-                shares, right_mass, cutoff, trust, weight, grad_chain,
+                shares, right_mass, all_maxima[b], cutoff, trust, weight, grad_chain,
             )  # fmt: skip
