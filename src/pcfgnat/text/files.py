@@ -1,0 +1,75 @@
+"""Directories that are there whole or not at all."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pcfgnat.text.lines import TextError
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Give a directory to write into, which gets its name once everything in it is on the disk.
+
+    It lies beside `path` until then. After an error nothing is left of it; what a killed process leaves is
+    removed by the next one that writes to `path`.
+    """
+    path = Path(os.path.abspath(path))
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise TextError(f"{path} must not exist or be an empty directory")
+    new = [parent for parent in path.parents if not parent.exists()]
+    try:
+        with _claimed(path) as partial:
+            try:
+                yield partial
+                _to_disk(partial)
+                partial.rename(path)
+                _sync(path.parent)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+    except BaseException as error:
+        for parent in new:
+            with suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError):
+            raise TextError(f"cannot write {path}: {error.strerror or error}") from error
+        raise
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[Path]:
+    """An empty directory that no other process writes to."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    handle = os.open(partial, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TextError(f"another process is writing {path}") from error
+        except OSError:
+            pass  # not every file system has locks
+        for left in partial.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        yield partial
+    finally:
+        os.close(handle)
+
+
+def _to_disk(directory: Path) -> None:
+    for place, _, names in os.walk(directory):
+        for name in names:
+            _sync(Path(place, name))
+        _sync(Path(place))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

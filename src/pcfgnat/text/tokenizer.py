@@ -1,0 +1,301 @@
+"""Text to ids and back: sentencepiece models, and text that subword-nmt has already split."""
+
+import hashlib
+import io
+import operator
+import re
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, SupportsIndex, final
+
+import sentencepiece
+
+from pcfgnat.config import dump_toml, load_config, to_dict
+from pcfgnat.text.lines import TextError
+
+SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
+DESCRIPTION = "tokenizer.toml"
+SURROGATE = re.compile("[\ud800-\udfff]")
+TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
+TOO_LARGE = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """How to learn a byte-pair encoding.
+
+    It is learnt from `sample_size` sentences of the corpus, or from all if there are no more. Rare characters
+    beyond `character_coverage` become unknown, or bytes with `byte_fallback`. `normalization` is one of
+    sentencepiece's rules; all but `identity` show in the output: full-width punctuation is lost, for one.
+    """
+
+    vocabulary_size: int = 8000
+    character_coverage: float = 0.99999
+    byte_fallback: bool = False
+    normalization: Literal["identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf"] = "identity"
+    sample_size: int = 1_000_000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.vocabulary_size < 5:
+            raise ValueError(f"vocabulary_size must be at least 5, got {self.vocabulary_size}")
+        if not 0.5 <= self.character_coverage <= 1:
+            raise ValueError(f"character_coverage must be in 0.5 … 1, got {self.character_coverage}")
+        if self.sample_size < 1:
+            raise ValueError(f"sample_size must be at least 1, got {self.sample_size}")
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What `tokenizer.toml` says about the file beside it."""
+
+    kind: Literal["sentencepiece", "subwords"]
+    vocabulary_size: int
+    sha256: str
+
+
+class Tokenizer(ABC):
+    """Text to ids, `bos … eos`, and back. It consists of the content of one file and never changes."""
+
+    pad: ClassVar[int] = 0
+    unk: ClassVar[int] = 1
+    bos: ClassVar[int] = 2
+    eos: ClassVar[int] = 3
+    kind: ClassVar[Literal["sentencepiece", "subwords"]]
+    file_name: ClassVar[str]
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @property
+    @abstractmethod
+    def vocabulary_size(self) -> int:
+        """Number of ids, special ones included."""
+
+    @abstractmethod
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many texts, each with bos and eos."""
+
+    @abstractmethod
+    def plain(self, text: str) -> str:
+        """Return a line of a corpus as a reader wants it: without the marks of a split made beforehand."""
+
+    @abstractmethod
+    def _piece(self, token: int) -> str: ...
+
+    @abstractmethod
+    def _join(self, ids: list[int]) -> str: ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text with bos and eos."""
+        return self.encode_all([text])[0]
+
+    def decode(self, ids: Iterable[SupportsIndex]) -> str:
+        """Return the text of ids; special ones, unk among them, are left out."""
+        return self._join([token for token in self._checked(ids) if token >= len(SPECIAL_PIECES)])
+
+    def pieces(self, ids: Iterable[SupportsIndex]) -> list[str]:
+        """Return the name of each id."""
+        return [
+            self._piece(token) if token >= len(SPECIAL_PIECES) else SPECIAL_PIECES[token]
+            for token in self._checked(ids)
+        ]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the file that the tokenizer consists of: equal for equal tokenizers."""
+        return hashlib.sha256(self._content).hexdigest()
+
+    def save(self, directory: Path) -> None:
+        """Write `tokenizer.toml` and the file that it describes."""
+        directory.mkdir(parents=True, exist_ok=True)
+        description = _Description(self.kind, self.vocabulary_size, self.sha256)
+        (directory / self.file_name).write_bytes(self._content)
+        (directory / DESCRIPTION).write_text(dump_toml(to_dict(description)), encoding="utf-8")
+
+    @staticmethod
+    def load(directory: Path) -> "Tokenizer":
+        """Read what `save` wrote."""
+        description = load_config(_Description, directory / DESCRIPTION)
+        kind = KINDS[description.kind]
+        path = directory / kind.file_name
+        content = _content(path)
+        found = hashlib.sha256(content).hexdigest()
+        if found != description.sha256:
+            raise TextError(f"{path} is damaged: its sha256 must be {description.sha256}, got {found}")
+        return kind(content, str(path))
+
+    def _checked(self, ids: Iterable[SupportsIndex]) -> list[int]:
+        plain = [operator.index(token) for token in ids]
+        wrong = [token for token in plain if not 0 <= token < self.vocabulary_size]
+        if wrong:
+            raise ValueError(f"ids must be in 0 … {self.vocabulary_size - 1}, got {wrong[0]}")
+        return plain
+
+
+@final
+class SentencePieceTokenizer(Tokenizer):
+    """A sentencepiece model. Text is composed (NFC) and its white space made single spaces first."""
+
+    kind = "sentencepiece"
+    file_name = "tokenizer.model"
+
+    def __init__(self, model: bytes, origin: str = "model") -> None:
+        super().__init__(model)
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(model)
+        except RuntimeError as error:
+            raise TextError(f"{origin} is not a sentencepiece model, or is damaged") from error
+        processor = self._processor
+        found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+        if found != (self.pad, self.unk, self.bos, self.eos):
+            raise TextError(f"{origin} must have pad, unk, bos, eos = (0, 1, 2, 3), got {found}")
+
+    @classmethod
+    def from_file(cls, path: Path) -> "SentencePieceTokenizer":
+        """Read a `.model` file."""
+        return cls(_content(path), str(path))
+
+    @classmethod
+    def learn(cls, sentences: Iterable[str], settings: LearnSettings) -> "SentencePieceTokenizer":
+        """Learn a byte-pair encoding; the same sentences in the same order give the same bytes."""
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=(text for sentence in sentences if (text := _composed(sentence))),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=settings.vocabulary_size,
+                character_coverage=settings.character_coverage,
+                byte_fallback=settings.byte_fallback,
+                normalization_rule_name=settings.normalization,
+                pad_id=cls.pad,
+                unk_id=cls.unk,
+                bos_id=cls.bos,
+                eos_id=cls.eos,
+                num_threads=1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise TextError(_learning_failed(str(error), settings)) from error
+        return cls(model.getvalue())
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids, special ones included."""
+        return int(self._processor.get_piece_size())
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many texts, each with bos and eos."""
+        composed = [_composed(text) for text in texts]
+        ids: list[list[int]] = self._processor.encode(composed, add_bos=True, add_eos=True, num_threads=1)
+        return ids
+
+    def plain(self, text: str) -> str:
+        """Return the text itself."""
+        return text
+
+    def _piece(self, token: int) -> str:
+        return str(self._processor.id_to_piece(token))
+
+    def _join(self, ids: list[int]) -> str:
+        return " ".join(
+            self._processor.decode(ids).split()
+        )  # a space may stand on either side of what is left out
+
+
+@final
+class SubwordTokenizer(Tokenizer):
+    """Text that is split already, subwords marked with a final `@@`, and the list of types.
+
+    The list has a type a line, or `type count` as fairseq's `dict.txt` has it. Their ids follow the special
+    ones, which may stand in the list but keep their own.
+    """
+
+    kind = "subwords"
+    file_name = "vocabulary.txt"
+
+    def __init__(self, vocabulary: bytes, origin: str = "vocabulary") -> None:
+        super().__init__(vocabulary)
+        self._types = [*SPECIAL_PIECES, *_types(vocabulary, origin)]
+        self._ids = {piece: token for token, piece in enumerate(self._types) if token >= len(SPECIAL_PIECES)}
+
+    @classmethod
+    def from_file(cls, path: Path) -> "SubwordTokenizer":
+        """Read a list of types."""
+        return cls(_content(path), str(path))
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids, special ones included."""
+        return len(self._types)
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many texts, each with bos and eos."""
+        ids = self._ids
+        return [[self.bos, *[ids.get(piece, self.unk) for piece in text.split()], self.eos] for text in texts]
+
+    def plain(self, text: str) -> str:
+        """Join the subwords of a line."""
+        return re.sub(r"@@( |$)", "", text)
+
+    def _piece(self, token: int) -> str:
+        return self._types[token]
+
+    def _join(self, ids: list[int]) -> str:
+        return self.plain(" ".join(self._types[token] for token in ids))
+
+
+KINDS: dict[str, type[SentencePieceTokenizer] | type[SubwordTokenizer]] = {
+    "sentencepiece": SentencePieceTokenizer,
+    "subwords": SubwordTokenizer,
+}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TextError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _composed(text: str) -> str:
+    whole = SURROGATE.sub("\ufffd", text)  # what is no character at all sentencepiece does not take
+    return " ".join(unicodedata.normalize("NFC", whole).split())
+
+
+def _types(vocabulary: bytes, origin: str) -> list[str]:
+    """Types in the order of the file, special ones left out."""
+    try:
+        lines = vocabulary.decode("utf-8").removeprefix("\ufeff").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        place = f"{origin} line {vocabulary.count(10, 0, error.start) + 1}"
+        raise TextError(f"{place} must be UTF-8, got byte 0x{vocabulary[error.start]:02x}") from error
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        match = re.fullmatch(r"(\S+)(?: \d+)?(?: #fairseq:overwrite)?\r?", line)
+        if not match:
+            raise TextError(f"{origin} line {number} must be a type, or a type and its count, got {line!r}")
+        piece = match[1]
+        if piece in seen:
+            raise TextError(f"{origin} line {number} repeats {piece!r} of line {seen[piece]}")
+        seen[piece] = number
+    return [piece for piece in seen if piece not in SPECIAL_PIECES]
+
+
+def _learning_failed(message: str, settings: LearnSettings) -> str:
+    size = settings.vocabulary_size
+    if "!sentences_.empty()" in message:
+        return "there must be text to learn a tokenizer from, got none"
+    if match := TOO_LARGE.search(message):
+        return f"vocabulary_size must be at most {match[1]} for so little text, got {size}"
+    if match := TOO_SMALL.search(message):
+        return (
+            f"vocabulary_size must be at least {match[1]} for the characters of this text, got {size}; "
+            f"or lower character_coverage, now {settings.character_coverage}"
+        )
+    return f"sentencepiece cannot learn from this text: {message}"
