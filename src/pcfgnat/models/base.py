@@ -1,0 +1,71 @@
+"""What every translation model does: give a loss to learn from, and translate."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens
+
+SPECIAL_TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs, `bos … eos` on both sides."""
+
+    source: Padded
+    target: Padded
+
+    def __post_init__(self) -> None:
+        sources, targets = self.source.ids.shape[0], self.target.ids.shape[0]
+        if sources != targets:
+            raise ValueError(f"there must be as many targets as sources ({sources}), got {targets}")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is minimised, and what it was computed from.
+
+    value:     the mean of the model's loss over its sentences or tokens, as the model says
+    sentences: how many sentences count in it
+    tokens:    how many target tokens count in it
+    skipped:   how many sentences were left out, because the model cannot produce their target
+    metrics:   further figures to report, by name
+    """
+
+    value: Float[Tensor, ""]
+    sentences: int
+    tokens: int
+    skipped: int
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Model(nn.Module, ABC):
+    """A translation model over ids; it is built from its own config and the size of the vocabulary."""
+
+    @abstractmethod
+    def loss(self, batch: Batch, progress: float) -> Loss:
+        """Return the loss of a batch; `progress` goes from 0 to 1 through training."""
+
+    @abstractmethod
+    def translate(self, source: Padded, search: Search) -> list[list[Hypothesis]]:
+        """Return the n best translations of each sentence, best first; ids include bos and eos."""
+
+
+@contextmanager
+def inference(model: Model) -> Iterator[None]:
+    """In this block nothing is dropped out and no gradient is kept."""
+    training = model.training
+    if training:
+        model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        if training:
+            model.train()
