@@ -1,5 +1,6 @@
 """Measuring side by side: interleaved runs, medians with their spread, and peak memory."""
 
+import ctypes
 import json
 import os
 import platform
@@ -50,6 +51,7 @@ def peak_extra_bytes(call: Callable[[], object]) -> int | None:
     status, clear = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not (status.exists() and os.access(clear, os.W_OK)):
         return None
+    ctypes.CDLL(None).malloc_trim(0)  # what earlier work left in the heap would hide what the call takes
     clear.write_text("5")  # resets the high-water mark
     before = _status_bytes(status, "VmHWM")
     call()

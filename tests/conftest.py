@@ -22,6 +22,19 @@ def checked_modules() -> list[str]:
     ]
 
 
+def forget_stale_kernels() -> None:
+    """Drop compiled kernels that are older than any kernel's source.
+
+    Numba looks only at the file of the function that is called, not at those which that function calls.
+    """
+    sources = [*SOURCE.glob("pcfgnat/**/kernels.py"), *SOURCE.glob("pcfgnat/**/kernels/*.py")]
+    newest = max(path.stat().st_mtime for path in sources)
+    for path in SOURCE.glob("pcfgnat/**/__pycache__/*.nb[ic]"):
+        if path.stat().st_mtime < newest:
+            path.unlink(missing_ok=True)
+
+
+forget_stale_kernels()
 install_import_hook(checked_modules(), "beartype.beartype")  # before the first import of pcfgnat
 torch.set_num_threads(1)
 settings.register_profile("pcfgnat", deadline=None, derandomize=True)

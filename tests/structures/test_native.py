@@ -83,6 +83,29 @@ def test_rows_far_below_the_largest_span_keep_their_value() -> None:
             torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("spread", [60.0, 90.0, 150.0])
+def test_float32_loses_no_term_that_matters(spread: float) -> None:
+    """Rules and tokens spread evenly over so many nats that products end up at both sides of every limit."""
+    tree, generator = SupportTree(24, 1), torch.Generator().manual_seed(7)
+    shapes = random_scores(tree, [24] * 6, vocabulary=6)
+
+    def spread_out(tensor: torch.Tensor) -> torch.Tensor:
+        noise = -spread * torch.rand(tensor.shape, generator=generator)
+        return noise.masked_fill(tensor == -math.inf, -math.inf)
+
+    chain, emit = spread_out(shapes.chain), spread_out(shapes.emit)
+    single = RHPCFG(RuleScores(chain, shapes.prefix.float(), emit), torch.tensor([24] * 6))
+    double = RHPCFG(RuleScores(chain.double(), shapes.prefix, emit.double()), torch.tensor([24] * 6))
+    target = random_target([2, 5, 9, 14, 20, 24], vocabulary=6)
+    with backend("reference"):
+        expected, wanted = double.log_prob(target), log_prob_gradients(double, target)
+    with backend("native"):
+        torch.testing.assert_close(single.log_prob(target).double(), expected, rtol=0, atol=2e-3)
+        found = log_prob_gradients(single, target)
+    for name in ("chain", "emit"):
+        torch.testing.assert_close(getattr(found, name).double(), getattr(wanted, name), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("scale", [1.0, 20.0])
 def test_float32_is_accurate_on_long_peaked_sentences(scale: float) -> None:
     tree = SupportTree(300, 1)
