@@ -11,9 +11,9 @@ from pcfgnat.structures.distribution import (
     Alignment,
     Hypothesis,
     Padded,
-    Posterior,
     Search,
     SequenceDistribution,
+    TreePosterior,
     best_tokens,
     check_lengths,
     gather_tokens,
@@ -201,14 +201,13 @@ class DAG(SequenceDistribution):
         return Hypothesis(tuple(tokens), tree.log_prob, path, tree)
 
 
-class DAGPosterior(Posterior):
+class DAGPosterior(TreePosterior):
     """p(path | X, Y) of a lattice."""
 
     def __init__(self, lattice: DAG, target: Padded) -> None:
         tokens = gather_tokens(lattice.emit, target).masked_fill(~lattice.inside.unsqueeze(2), NEG_INF)
-        super().__init__(tokens, lattice.transitions)
+        super().__init__(target, tokens, lattice.transitions)
         self.lattice = lattice
-        self.target = target
 
     def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
         return engine.total(semiring, self._problem(weights))
@@ -229,19 +228,8 @@ class DAGPosterior(Posterior):
         found = engine.best(self._problem(self._weights))
         return Alignment(found[0][:, 1:], found[1]) if found else super().argmax()
 
-    def trees(self, alignment: Alignment) -> list[ParseTree | None]:
-        """Return the paths of an alignment as right-branching trees; None where a target has none."""
-        return [self._tree(index, alignment) for index in range(len(alignment.score))]
-
-    def best_tree(self) -> list[ParseTree | None]:
-        """Return the best path of each target as a right-branching tree; None where it has none."""
-        return self.trees(self.argmax())
-
-    def _tree(self, index: int, alignment: Alignment) -> ParseTree | None:
-        if float(alignment.score[index]) == NEG_INF:
-            return None
-        tokens = self.target.ids[index, : int(self.target.lengths[index])].tolist()
-        return self.lattice.parse_tree(index, alignment.nodes(index), tokens)
+    def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
+        return self.lattice.parse_tree(index, nodes, tokens)
 
 
 def _no_prefix_rules(transitions: Float[Tensor, "B M M"]) -> Float[Tensor, "B M 0"]:

@@ -211,6 +211,33 @@ class Posterior(ABC):
         return Alignment(position, score)
 
 
+class TreePosterior(Posterior):
+    """A posterior whose structures are parse trees."""
+
+    def __init__(
+        self, target: Padded, token_weights: Float[Tensor, "B m N"], *others: Float[Tensor, "..."]
+    ) -> None:
+        super().__init__(token_weights, *others)
+        self.target = target
+
+    @abstractmethod
+    def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
+        """Return the tree over these nodes and tokens of sentence `index`, with its probabilities."""
+
+    def trees(self, alignment: Alignment) -> list[ParseTree | None]:
+        """Return the parse trees of an alignment; None where a target has none."""
+        return [
+            self._parse_tree(index, alignment.nodes(index), tokens) if score > NEG_INF else None
+            for index, (score, tokens) in enumerate(
+                zip(alignment.score.tolist(), self.target.to_lists(), strict=True)
+            )
+        ]
+
+    def best_tree(self) -> list[ParseTree | None]:
+        """Return the best parse tree of each target; None where it has none."""
+        return self.trees(self.argmax())
+
+
 def _gradients(total: Tensor, weights: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Gradients of all totals; 0 where a weight takes no part, as none does if all targets are empty."""
     if not total.requires_grad:

@@ -8,9 +8,9 @@ from pcfgnat.structures.distribution import (
     Alignment,
     Hypothesis,
     Padded,
-    Posterior,
     Search,
     SequenceDistribution,
+    TreePosterior,
     best_tokens,
     check_lengths,
     gather_tokens,
@@ -29,7 +29,7 @@ from pcfgnat.structures.rhpcfg.engine import LengthTable
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.scores import RuleScores
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree
-from pcfgnat.structures.semiring import NEG_INF, Semiring
+from pcfgnat.structures.semiring import Semiring
 
 
 class RHPCFG(SequenceDistribution):
@@ -148,14 +148,13 @@ class RHPCFG(SequenceDistribution):
         return 1 + (self.chain_lengths - 1) * self.tree.block
 
 
-class RHPCFGPosterior(Posterior):
+class RHPCFGPosterior(TreePosterior):
     """p(tree | X, Y) of a right-heavy grammar."""
 
     def __init__(self, grammar: RHPCFG, target: Padded) -> None:
         scores = grammar.scores
-        super().__init__(gather_tokens(scores.emit, target), scores.chain, scores.prefix)
+        super().__init__(target, gather_tokens(scores.emit, target), scores.chain, scores.prefix)
         self.grammar = grammar
-        self.target = target
 
     def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
         return engine.total(semiring, self._problem(weights))
@@ -171,16 +170,5 @@ class RHPCFGPosterior(Posterior):
         found = engine.best(self._problem(self._weights))
         return Alignment(*found) if found else super().argmax()
 
-    def trees(self, alignment: Alignment) -> list[ParseTree | None]:
-        """Return the parse trees of an alignment; None where a target has none."""
-        return [self._tree(index, alignment) for index in range(len(alignment.score))]
-
-    def best_tree(self) -> list[ParseTree | None]:
-        """Return the best parse tree of each target; None where it has none."""
-        return self.trees(self.argmax())
-
-    def _tree(self, index: int, alignment: Alignment) -> ParseTree | None:
-        if float(alignment.score[index]) == NEG_INF:
-            return None
-        tokens = self.target.ids[index, : int(self.target.lengths[index])].tolist()
-        return self.grammar.parse_tree(index, alignment.nodes(index), tokens)
+    def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
+        return self.grammar.parse_tree(index, nodes, tokens)

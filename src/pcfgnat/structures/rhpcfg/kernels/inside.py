@@ -84,17 +84,8 @@ def sum_over_right(
 
 
 @jit
-def left_term(value, tokens, states, rights, a, q, s, own, length):
-    """Main-chain node a, symbol `own`, beginning at s, its left child in prefix state q, and the rest."""
-    rest = s + states[q, 1] + 1
-    if rest >= length:
-        return NEG_INF
-    return value[q, s] + tokens[own, rest - 1] + rights[a, states[q, 0], rest]
-
-
-@jit
 def fill_terms(terms, value, tokens, states, rights, a, own, length, first, last):
-    """`terms[q, s]`: `left_term` of all prefix states and all `first ≤ s < last`, -inf beyond the end."""
+    """`terms[q, s]`: node a, symbol `own`, beginning at s, its left child in prefix state q, and the rest."""
     one = np.uint64(1)
     for q in range(states.shape[0] if a > 0 else 1):
         left, wide = states[q, 0], np.uint64(states[q, 1])

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pcfgnat.structures.rhpcfg.kernels.common import NEG_INF, fill_prefix_values, jit, rest_range, start_range
-from pcfgnat.structures.rhpcfg.kernels.inside import left_term
 
 
 @jit
@@ -27,6 +26,15 @@ def raise_rights(rights, chain, a, j, spans, stop, first, last):
         for t in range(low, high):
             rights[a, j, t] = p + spans[c, t] if p + spans[c, t] > rights[a, j, t] else rights[a, j, t]
         c = c + one
+
+
+@jit
+def left_term(value, tokens, states, rights, a, q, s, own, length):
+    """Main-chain node a, symbol `own`, beginning at s, its left child in prefix state q, and the rest."""
+    rest = s + states[q, 1] + 1
+    if rest >= length:
+        return NEG_INF
+    return value[q, s] + tokens[own, rest - 1] + rights[a, states[q, 0], rest]
 
 
 @jit
