@@ -303,7 +303,7 @@ class _GatherTokens(torch.autograd.Function):
         ctx.save_for_backward(known, lengths, mask)
         ctx.shape = emit.shape
         tokens = emit.gather(2, known.unsqueeze(1).expand(-1, emit.shape[1], -1))
-        return tokens.masked_fill_(~mask.unsqueeze(1), NEG_INF)
+        return tokens if bool(mask.all()) else tokens.masked_fill_(~mask.unsqueeze(1), NEG_INF)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
