@@ -28,12 +28,20 @@ class Timing:
 
 
 def interleave(
-    contenders: Mapping[str, Callable[[], object]], runs: int, warm_up: int = 1
+    contenders: Mapping[str, Callable[[], object]],
+    runs: int,
+    warm_up: int = 1,
+    before: Mapping[str, Callable[[], object]] | None = None,
 ) -> dict[str, Timing]:
-    """Time all contenders in turns, so that what disturbs the machine disturbs them alike."""
+    """Time all contenders in turns, so that what disturbs the machine disturbs them alike.
+
+    `before` holds what a contender needs before each of its runs; it is not timed.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(warm_up + runs):
         for name, call in contenders.items():
+            if before is not None:
+                before[name]()
             start = time.perf_counter()
             call()
             if turn >= warm_up:
