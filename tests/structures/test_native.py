@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, Search, SupportTree, backend
+from pcfgnat.structures.rhpcfg.kernels.exponential import smooth_exp, smooth_exp_single
 from pcfgnat.structures.rhpcfg.native import equal_ranges
 from tests.grammars import random_grammar, random_scores, random_target
 from tests.structures.test_rhpcfg import log_prob_gradients
@@ -130,6 +131,12 @@ def test_float32_is_accurate_on_long_peaked_sentences(scale: float) -> None:
 def wanted_log_prob(grammar: RHPCFG, target: Padded) -> torch.Tensor:
     with backend("native"):
         return grammar.log_prob(target)
+
+
+def test_vectorised_exponentials_are_as_exact_as_they_say() -> None:
+    for function, reach, tolerance in ((smooth_exp, 700.0, 1e-12), (smooth_exp_single, 88.0, 1e-7)):
+        for x in np.linspace(-reach, reach, 4001):
+            assert function(x) == pytest.approx(math.exp(x), rel=tolerance, abs=0.0)
 
 
 def test_results_do_not_depend_on_memory_left_by_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -295,7 +295,7 @@ def gather_tokens(emit: Float[Tensor, "B m V"], target: Padded) -> Float[Tensor,
 
 
 class _GatherTokens(torch.autograd.Function):
-    """`gather` whose gradient does not visit what is -inf anyway; torch's own takes several times as long."""
+    """`gather` whose gradient visits true positions only, by a kernel where one applies."""
 
     @staticmethod
     def forward(ctx: Any, emit: Tensor, ids: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""exp in a form that compilers vectorise along a row; the library's exp, one by one, takes half of a pass."""
+"""exp in a form that compilers vectorise along a row, as they cannot with the library's own."""
 
 import math
 
