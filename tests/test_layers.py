@@ -16,7 +16,7 @@ LAYERS = (
     {"nn", "structures", "text"},
     {"config", "draw"},
 )
-SHARED_BY_MODELS = {"base", "glancing"}
+SHARED_BY_MODELS = {"base", "glancing", "parallel"}
 STRUCTURES_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "jaxtyping"}
 
 

@@ -194,7 +194,7 @@ def test_dead_ends_are_named(engine: str) -> None:
     ):
         lattice.sample()
     for strategy in ("viterbi", "joint-viterbi"):
-        with pytest.raises(ValueError, match="sentence 0 has no path of at most 3 tokens"):
+        with pytest.raises(ValueError, match="sentence 0 has no derivation of at most 3 tokens"):
             lattice.mode(Search(strategy, max_length=3))
     assert lattice.infeasible(Padded.from_lists([[0, 0, 0]])) == {
         0: "every path uses a transition or token of probability 0"

@@ -42,6 +42,9 @@ class AutoregressiveConfig:
 class Autoregressive(Model):
     """p(Y|X) = Π p(y_i | y_1 … y_{i-1}, X), by an encoder and a causal decoder."""
 
+    loss_weight = "tokens"
+    strategies = ("beam", "greedy", "sample")
+
     def __init__(self, config: AutoregressiveConfig, vocabulary: int) -> None:
         super().__init__()
         self.config = config
@@ -49,6 +52,11 @@ class Autoregressive(Model):
         self.encoder = Encoder(config.transformer)
         self.decoder = Decoder(config.transformer, causal=True)
         initialise(self, config.transformer)
+
+    @property
+    def max_source_length(self) -> int:
+        """As many as the encoder has positions for."""
+        return self.embeddings.source_positions.limit
 
     def loss(self, batch: Batch, progress: float) -> Loss:
         """Return label-smoothed cross-entropy, summed over all tokens after bos and divided by their number.
@@ -138,9 +146,10 @@ class Autoregressive(Model):
         readable = self.embeddings.target_positions.limit + 1
         if search.max_length is None:
             return [min(2 * length + 10, readable) for length in source.lengths.tolist()]
-        if search.max_length < 2:
+        limits = search.limits([readable] * len(source.lengths))
+        if min(limits, default=2) < 2:
             raise ValueError(f"max_length must be at least 2, for bos and eos, got {search.max_length}")
-        return [min(search.max_length, readable)] * len(source.lengths)
+        return limits
 
 
 class _Stepper(Stepper):

@@ -1,9 +1,10 @@
 """What every translation model does: give a loss to learn from, and translate."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -46,7 +47,24 @@ class Loss:
 
 
 class Model(nn.Module, ABC):
-    """A translation model over ids; it is built from its own config and the size of the vocabulary."""
+    """A translation model over ids; it is built from its own config and the size of the vocabulary.
+
+    loss_weight: what `Loss.value` is a mean over, and so what losses of several batches are weighted by
+    strategies:  what `Search.strategy` may be, the default first
+    """
+
+    loss_weight: ClassVar[Literal["sentences", "tokens"]]
+    strategies: ClassVar[tuple[str, ...]]
+
+    @property
+    @abstractmethod
+    def max_source_length(self) -> int:
+        """The longest source that can be translated, bos and eos counted."""
+
+    @property
+    def default_search(self) -> Search:
+        """How to translate when nobody says otherwise."""
+        return Search(self.strategies[0])
 
     @abstractmethod
     def loss(self, batch: Batch, progress: float) -> Loss:
@@ -55,6 +73,13 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def translate(self, source: Padded, search: Search) -> list[list[Hypothesis]]:
         """Return the n best translations of each sentence, best first; ids include bos and eos."""
+
+    def sweep(
+        self, source: Padded, search: Search, length_penalties: Sequence[float]
+    ) -> list[list[Hypothesis]]:
+        """Return the best translation of each sentence under each length penalty."""
+        found = [self.translate(source, replace(search, length_penalty=beta)) for beta in length_penalties]
+        return [[results[0] for results in sentence] for sentence in zip(*found, strict=True)]
 
 
 @contextmanager

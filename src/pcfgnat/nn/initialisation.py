@@ -19,7 +19,8 @@ def initialise(network: nn.Module, config: TransformerConfig) -> None:
     for module in network.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
     for module in network.modules():
         if isinstance(module, SelfAttention | CrossAttention):
             for block in module.project.weight.detach().view(-1, config.width, config.width):

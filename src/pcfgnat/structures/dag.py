@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,14 +11,17 @@ from torch import Tensor
 from pcfgnat.structures.distribution import (
     Alignment,
     Hypothesis,
+    LengthChooser,
     Padded,
     Search,
     SequenceDistribution,
     TreePosterior,
     best_tokens,
     check_lengths,
+    choose_lengths,
     gather_tokens,
     pick_length,
+    rank_lengths,
 )
 from pcfgnat.structures.parse_tree import ParseTree
 from pcfgnat.structures.rhpcfg import engine
@@ -97,21 +101,43 @@ class DAG(SequenceDistribution):
           `score / L^β` with tokens
         - `joint-viterbi`: the best path and tokens together, over all lengths
         """
+        return [best for (best,) in self.modes(search, (search.length_penalty,))]
+
+    def modes(self, search: Search, length_penalties: Sequence[float]) -> list[list[Hypothesis]]:
+        """Decode once for each penalty, in one pass."""
+        return self._decode(
+            search, lambda scores, lengths: [pick_length(scores, lengths, beta) for beta in length_penalties]
+        )
+
+    def n_best(self, search: Search) -> list[list[Hypothesis]]:
+        """Return the best paths of the best lengths; where a strategy finds one path only, that one."""
+        if search.strategy not in ("viterbi", "joint-viterbi"):
+            return super().n_best(search)
+        return self._decode(
+            search,
+            lambda scores, lengths: (
+                rank_lengths(scores, lengths, search.length_penalty)[: search.results] or [-1]
+            ),
+        )
+
+    def _decode(self, search: Search, choose: LengthChooser) -> list[list[Hypothesis]]:
+        """Decode every sentence; `choose` picks from the scores of all lengths the indices of some."""
         search.require("greedy", "lookahead", "viterbi", "joint-viterbi")
         with torch.no_grad():
             token_scores, tokens = best_tokens(self.emit, search.special_tokens, 0, self.num_nodes - 1)
             token_scores = token_scores.masked_fill(~self.inside, NEG_INF)
-            if search.strategy == "greedy":
-                paths = self._follow(self._legal_transitions())
-            elif search.strategy == "lookahead":
-                paths = self._follow(self._legal_transitions() + token_scores.unsqueeze(1))
+            if search.strategy in ("greedy", "lookahead"):
+                scores = self._legal_transitions()
+                if search.strategy == "lookahead":
+                    scores = scores + token_scores.unsqueeze(1)
+                found = [[path] * len(choose([0.0], [1])) for path in self._follow(scores)]
             elif search.strategy == "viterbi":
-                paths = self._viterbi(search, token_scores)
+                found = self._viterbi(search, token_scores, choose)
             else:
-                paths = self._joint_viterbi(search, token_scores)
+                found = self._joint_viterbi(search, token_scores, choose)
             return [
-                self._hypothesis(index, path, tokens[index, list(path)].tolist())
-                for index, path in enumerate(paths)
+                [self._hypothesis(index, path, tokens[index, list(path)].tolist()) for path in paths]
+                for index, paths in enumerate(found)
             ]
 
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
@@ -154,47 +180,51 @@ class DAG(SequenceDistribution):
             paths.append(tuple(path))
         return paths
 
-    def _viterbi(self, search: Search, token_scores: Float[Tensor, "B M"]) -> list[tuple[int, ...]]:
+    def _viterbi(
+        self, search: Search, token_scores: Float[Tensor, "B M"], choose: LengthChooser
+    ) -> list[list[tuple[int, ...]]]:
         """Best path of each length by transitions alone; lengths compared with tokens."""
         table = self._best_by_length(search, torch.zeros_like(token_scores))
         by_length, token_rows = table.scores.tolist(), token_scores.tolist()
         longest = table.scores.shape[1] - 1
         candidates = [table.nodes([length] * len(by_length)) for length in range(1, longest + 1)]
-        paths = []
+        paths, joint = [], []
         for index, scores in enumerate(by_length):
             own = [_vertices(symbols[index]) for symbols in candidates]
-            joint = [
+            with_tokens = [
                 score + sum(token_rows[index][vertex] for vertex in path) if score > NEG_INF else score
                 for score, path in zip(scores[1:], own, strict=True)
             ]
-            paths.append(own[self._pick(index, joint, search)])
-        return paths
+            paths.append(own)
+            joint.append([scores[0], *with_tokens])
+        chosen = choose_lengths(joint, self._limits(search), choose)
+        return [[paths[index][length - 1] for length in lengths] for index, lengths in enumerate(chosen)]
 
-    def _joint_viterbi(self, search: Search, token_scores: Float[Tensor, "B M"]) -> list[tuple[int, ...]]:
+    def _joint_viterbi(
+        self, search: Search, token_scores: Float[Tensor, "B M"], choose: LengthChooser
+    ) -> list[list[tuple[int, ...]]]:
         """Best path and tokens together, over all lengths."""
         table = self._best_by_length(search, token_scores)
-        lengths = [
-            self._pick(index, scores[1:], search) + 1 for index, scores in enumerate(table.scores.tolist())
+        chosen = choose_lengths(table.scores.tolist(), self._limits(search), choose)
+        columns = zip_longest(*chosen, fillvalue=2)  # one trace of the whole batch for each column
+        traced = [table.nodes(list(lengths)) for lengths in columns]
+        return [
+            [_vertices(symbols[index]) for symbols in traced[: len(lengths)]]
+            for index, lengths in enumerate(chosen)
         ]
-        return [_vertices(symbols) for symbols in table.nodes(lengths)]
 
     def _best_by_length(self, search: Search, token_scores: Float[Tensor, "B M"]) -> LengthTable:
-        limit = min(search.max_length or self.tree.max_length, self.tree.max_length)
         return engine.best_by_length(
             self.tree,
             torch.constant_pad_nd(token_scores, (1, 0), value=NEG_INF),
             self.transitions.unsqueeze(2),
             _no_prefix_rules(self.transitions),
             self.num_nodes,
-            limit,
+            max(self._limits(search), default=2),
         )
 
-    def _pick(self, index: int, scores: list[float], search: Search) -> int:
-        """Return the index of the best length, which is one less than that length."""
-        picked = pick_length(scores, range(1, len(scores) + 1), search.length_penalty)
-        if picked < 0:
-            raise ValueError(f"sentence {index} has no path of at most {len(scores)} tokens")
-        return picked
+    def _limits(self, search: Search) -> list[int]:
+        return search.limits(self.num_nodes.tolist())
 
     def _hypothesis(self, index: int, path: tuple[int, ...], tokens: list[int]) -> Hypothesis:
         tree = self.parse_tree(index, path, tokens)

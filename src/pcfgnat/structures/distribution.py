@@ -1,8 +1,8 @@
 """What every one-pass model returns: a distribution over sentences, its posteriors and its decodings."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,9 @@ from pcfgnat.structures.semiring import (
     SampleSemiring,
     Semiring,
 )
+
+# from scores and their lengths to indices of those that are wanted; -1: there is none
+LengthChooser = Callable[[Sequence[float], Sequence[int]], list[int]]
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,40 @@ class SpecialTokens:
 
 @dataclass(frozen=True)
 class Search:
-    """How to decode. `length_penalty` is the β of `score / L^β`; without `special_tokens` ids are alike."""
+    """How to decode.
+
+    max_length:     greatest length, or one for each sentence
+    length_penalty: the β of `score / L^β`
+    special_tokens: ids that never stand inside a sentence; without them all ids are alike
+    beam_size:      hypotheses that a beam keeps, or samples that are drawn
+    results:        how many of the best are wanted, where a strategy finds several
+    """
 
     strategy: str = "viterbi"
-    max_length: int | None = None
+    max_length: int | tuple[int, ...] | None = None
     length_penalty: float = 1.0
     special_tokens: SpecialTokens | None = None
     beam_size: int = 5
+    results: int = 1
 
     def __post_init__(self) -> None:
-        if self.max_length is not None and self.max_length < 1:
+        limits = self.max_length if isinstance(self.max_length, tuple) else (self.max_length,)
+        if any(limit is not None and limit < 1 for limit in limits):
             raise ValueError(f"max_length must be at least 1, got {self.max_length}")
-        if self.beam_size < 1:
-            raise ValueError(f"beam_size must be at least 1, got {self.beam_size}")
+        for name, value in (("beam_size", self.beam_size), ("results", self.results)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+    def limits(self, longest: Sequence[int]) -> list[int]:
+        """Return the greatest length of each sentence, if `longest` is what it could have at all."""
+        if not isinstance(self.max_length, tuple):
+            return [min(self.max_length or most, most) for most in longest]
+        if len(self.max_length) != len(longest):
+            raise ValueError(
+                f"max_length must have one limit for each of {len(longest)} sentences, "
+                f"got {len(self.max_length)}"
+            )
+        return [min(pair) for pair in zip(self.max_length, longest, strict=True)]
 
     def require(self, *strategies: str) -> None:
         """Complain unless the strategy is one of these."""
@@ -260,6 +284,18 @@ class SequenceDistribution(ABC):
     def mode(self, search: Search) -> list[Hypothesis]:
         """Decode every sentence of the batch."""
 
+    def n_best(self, search: Search) -> list[list[Hypothesis]]:
+        """Decode every sentence, and return up to `search.results` hypotheses of each, best first.
+
+        Here and wherever a strategy finds only one, that one.
+        """
+        return [[hypothesis] for hypothesis in self.mode(search)]
+
+    def modes(self, search: Search, length_penalties: Sequence[float]) -> list[list[Hypothesis]]:
+        """Decode every sentence once for each penalty; by-length tables answer all of them in one pass."""
+        decoded = [self.mode(replace(search, length_penalty=penalty)) for penalty in length_penalties]
+        return [list(sentence) for sentence in zip(*decoded, strict=True)]
+
     @abstractmethod
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
         """Draw a sentence, with its structure, for every element of the batch."""
@@ -344,9 +380,25 @@ def best_tokens(
 
 def pick_length(scores: Sequence[float], lengths: Sequence[int], length_penalty: float) -> int:
     """Index of the length whose `score / L^β` is best; the shorter one on a tie, -1 if all are impossible."""
-    best, best_value = -1, NEG_INF
-    for index, (score, length) in enumerate(zip(scores, lengths, strict=True)):
-        value = score / length**length_penalty
-        if score > NEG_INF and (best < 0 or value > best_value):
-            best, best_value = index, value
-    return best
+    return next(iter(rank_lengths(scores, lengths, length_penalty)), -1)
+
+
+def rank_lengths(scores: Sequence[float], lengths: Sequence[int], length_penalty: float) -> list[int]:
+    """Indices of all possible lengths by `score / L^β`, best first, the shorter one before the longer."""
+    values = [score / length**length_penalty for score, length in zip(scores, lengths, strict=True)]
+    possible = [index for index, score in enumerate(scores) if score > NEG_INF]
+    return sorted(possible, key=lambda index: -values[index])
+
+
+def choose_lengths(
+    scores: Sequence[Sequence[float]], limits: Sequence[int], choose: LengthChooser
+) -> list[list[int]]:
+    """Return the lengths that `choose` picks for each sentence, whose `scores` are by length from 0 on."""
+    chosen = []
+    for sentence, (row, limit) in enumerate(zip(scores, limits, strict=True)):
+        lengths = range(1, limit + 1)
+        indices = choose(row[1 : limit + 1], lengths)
+        if min(indices) < 0:
+            raise ValueError(f"sentence {sentence} has no derivation of at most {limit} tokens")
+        chosen.append([lengths[index] for index in indices])
+    return chosen

@@ -93,7 +93,8 @@ class CTC(SequenceDistribution):
         special = frozenset(search.special_tokens.ids if search.special_tokens else ()) - {self.blank}
         with torch.no_grad():
             if search.strategy == "beam":
-                return self._beam(BeamSearch(self.blank, special, search.beam_size, search.max_length))
+                limits = search.limits(self.num_slots.tolist())
+                return self._beam([BeamSearch(self.blank, special, search.beam_size, n) for n in limits])
             scores, tokens = best_allowed(self.log_probs, sorted(special))
             return self._collapsed(scores, tokens)
 
@@ -113,10 +114,12 @@ class CTC(SequenceDistribution):
             hypotheses.append(Hypothesis(tuple(ids[t] for t in nodes), math.fsum(row[:slots]), nodes))
         return hypotheses
 
-    def _beam(self, beam_search: BeamSearch) -> list[Hypothesis]:
+    def _beam(self, searches: list[BeamSearch]) -> list[Hypothesis]:
         found = [
             beam_search.best(rows[:slots])
-            for rows, slots in zip(self.log_probs, self.num_slots.tolist(), strict=True)
+            for beam_search, rows, slots in zip(
+                searches, self.log_probs, self.num_slots.tolist(), strict=True
+            )
         ]
         target = Padded.from_lists([ids for ids, _ in found])
         target = Padded(target.ids.to(self.log_probs.device), target.lengths.to(self.log_probs.device))

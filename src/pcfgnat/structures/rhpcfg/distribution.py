@@ -1,5 +1,8 @@
 """The distribution over sentences that a right-heavy grammar defines."""
 
+from collections.abc import Sequence
+from itertools import zip_longest
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -7,14 +10,17 @@ from torch import Tensor
 from pcfgnat.structures.distribution import (
     Alignment,
     Hypothesis,
+    LengthChooser,
     Padded,
     Search,
     SequenceDistribution,
     TreePosterior,
     best_tokens,
     check_lengths,
+    choose_lengths,
     gather_tokens,
     pick_length,
+    rank_lengths,
 )
 from pcfgnat.structures.parse_tree import ParseTree
 from pcfgnat.structures.rhpcfg import engine
@@ -74,28 +80,50 @@ class RHPCFG(SequenceDistribution):
 
     def mode(self, search: Search) -> list[Hypothesis]:
         """Decode: `viterbi` (best tree and tokens over all lengths), `greedy` or `lookahead`."""
+        return [best for (best,) in self.modes(search, (search.length_penalty,))]
+
+    def modes(self, search: Search, length_penalties: Sequence[float]) -> list[list[Hypothesis]]:
+        """Decode once for each penalty, in one pass."""
+        return self._decode(
+            search, lambda scores, lengths: [pick_length(scores, lengths, beta) for beta in length_penalties]
+        )
+
+    def n_best(self, search: Search) -> list[list[Hypothesis]]:
+        """Return the best trees of the best lengths; where a strategy finds one tree only, that one."""
+        if search.strategy != "viterbi":
+            return super().n_best(search)
+        return self._decode(
+            search,
+            lambda scores, lengths: (
+                rank_lengths(scores, lengths, search.length_penalty)[: search.results] or [-1]
+            ),
+        )
+
+    def _decode(self, search: Search, choose: LengthChooser) -> list[list[Hypothesis]]:
+        """Decode every sentence; `choose` picks from the scores of all lengths the indices of some."""
         search.require("viterbi", "greedy", "lookahead")
         with torch.no_grad():
             if search.strategy != "viterbi":
                 choice = greedy_choice if search.strategy == "greedy" else lookahead_choice
-                return self._derive(search, choice)
+                wanted = len(choose([0.0], [1]))
+                return [[hypothesis] * wanted for hypothesis in self._derive(search, choice)]
             table, tokens = self.viterbi_table(search)
-            by_length = table.scores.tolist()
-            lengths = range(1, table.scores.shape[1])
-            picked = [pick_length(row[1:], lengths, search.length_penalty) + 1 for row in by_length]
-            for index, length in enumerate(picked):
-                if length == 0:
-                    raise ValueError(f"sentence {index} has no derivation of at most {len(lengths)} tokens")
+            chosen = choose_lengths(table.scores.tolist(), self._limits(search), choose)
+            columns = zip_longest(*chosen, fillvalue=2)  # one trace of the whole batch for each column
+            traced = [table.nodes(list(lengths)) for lengths in columns]
             return [
-                self._hypothesis(index, nodes, tokens[index, list(nodes)].tolist())
-                for index, nodes in enumerate(table.nodes(picked))
+                [
+                    self._hypothesis(index, nodes[index], tokens[index, list(nodes[index])].tolist())
+                    for nodes in traced[: len(lengths)]
+                ]
+                for index, lengths in enumerate(chosen)
             ]
 
     def viterbi_table(self, search: Search) -> tuple[LengthTable, Int[Tensor, "B m"]]:
         """Return the best derivation of every length, for any penalty to pick from, and all best tokens."""
         scores = self.scores
         token_scores, tokens = best_tokens(scores.emit, search.special_tokens, 1, self._last_symbols())
-        limit = min(search.max_length or self.tree.max_length, self.tree.max_length)
+        limit = max(self._limits(search), default=2)
         table = engine.best_by_length(
             self.tree, token_scores, scores.chain, scores.prefix, self.chain_lengths, limit
         )
@@ -140,6 +168,9 @@ class RHPCFG(SequenceDistribution):
     def _hypothesis(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> Hypothesis:
         tree = self.parse_tree(index, nodes, tokens)
         return Hypothesis(tuple(tokens), tree.log_prob, nodes, tree)
+
+    def _limits(self, search: Search) -> list[int]:
+        return search.limits([self.support(index).max_length for index in self._batch()])
 
     def _batch(self) -> range:
         return range(len(self.chain_lengths))

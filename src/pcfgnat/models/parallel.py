@@ -1,0 +1,269 @@
+"""What all one-pass models share: a decoder that fills a canvas at once, and a distribution over its nodes.
+
+Loss, glancing and decoding are written here once. A model says how long its canvas is and which distribution
+its states define.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from pcfgnat.models.base import SPECIAL_TOKENS, Batch, Loss, Model, inference
+from pcfgnat.models.glancing import GlancingConfig, Revealed, reveal
+from pcfgnat.nn import (
+    Decoder,
+    Embeddings,
+    Encoder,
+    TransformerConfig,
+    best_types,
+    token_log_probs,
+)
+from pcfgnat.structures import Hypothesis, Padded, Search, SequenceDistribution
+from pcfgnat.structures.distribution import check_lengths, check_target
+
+NEG_INF = float("-inf")
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """What all one-pass models can be told.
+
+    copy_input: add to each node's input a projection of the encoder state that it stands opposite to. Not in
+                the paper; learning begins much faster with it
+    """
+
+    transformer: TransformerConfig = field(default_factory=TransformerConfig)
+    glancing: GlancingConfig = field(default_factory=GlancingConfig)
+    copy_input: bool = False
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An encoded batch."""
+
+    states: Float[Tensor, "B N D"]
+    mask: Bool[Tensor, "B N"]
+    lengths: Int[Tensor, "B"]
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """The decoder's states: sentence b fills the first `lengths[b]` of m nodes."""
+
+    states: Float[Tensor, "B m D"]
+    mask: Bool[Tensor, "B m"]
+    lengths: Int[Tensor, "B"]
+    source_lengths: Int[Tensor, "B"]
+
+
+class ParallelModel(Model):
+    """Encoder, decoder without causal mask over a canvas of nodes, and a distribution over sentences."""
+
+    loss_weight = "sentences"
+
+    def __init__(self, config: ParallelConfig, vocabulary: int, longest_canvas: int) -> None:
+        super().__init__()
+        transformer = config.transformer
+        self.glancing = config.glancing
+        self.embeddings = Embeddings(vocabulary, transformer, longest_canvas)
+        self.encoder = Encoder(transformer)
+        self.decoder = Decoder(transformer, causal=False)
+        width = transformer.width
+        self.copy: nn.Linear | None = nn.Linear(width, width) if config.copy_input else None
+
+    @abstractmethod
+    def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
+        """How many nodes each sentence gets; the target is known in training only."""
+
+    @abstractmethod
+    def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> SequenceDistribution:
+        """Return p(Y|X); `emit` holds log-probabilities of K tokens, not always of the whole vocabulary."""
+
+    def emitted(self, target: Padded) -> Padded:
+        """Return what the nodes have to emit of a target: all of it."""
+        return target
+
+    def completed(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Turn what nodes emitted into a sentence with bos and eos."""
+        return hypothesis
+
+    def extra_types(self) -> tuple[int, ...]:
+        """Return tokens that are needed besides those of the target; they come first in `emit`."""
+        return ()
+
+    def extra_loss(self, memory: Memory, target: Padded) -> Float[Tensor, "B"] | None:
+        """Return what is added to the loss of each sentence."""
+        return None
+
+    @property
+    def max_source_length(self) -> int:
+        """As many as the encoder has positions for."""
+        return self.embeddings.source_positions.limit
+
+    def loss(self, batch: Batch, progress: float) -> Loss:
+        """Return `-log P(Y|X) / n`, mean over sentences; those that no structure derives are left out."""
+        memory = self._encode(batch.source)
+        check_target(batch.target, len(memory.lengths), self.embeddings.tokens.vocabulary)
+        lengths = self.canvas_lengths(memory, batch.target)
+        target = self.emitted(batch.target)
+        revealed: Revealed | None = None
+        metrics: dict[str, float] = {}
+        if self.training and self.glancing.enabled:
+            revealed, metrics = self._glance(memory, lengths, target, self.glancing.ratio(progress))
+        canvas = self._decode(memory, lengths, revealed)
+        emit, local = self._emissions(canvas, target)
+        if revealed is not None and self.glancing.force_emit:
+            emit = self._forced(emit, local, revealed)
+        log_prob = self.distribution(canvas, emit).log_prob(local)
+        return self._mean(log_prob, batch, self.extra_loss(memory, batch.target), metrics)
+
+    def translate(self, source: Padded, search: Search) -> list[list[Hypothesis]]:
+        """Return translations, as many of the best as `search.results` says where the strategy finds several.
+
+        `sample` draws `beam_size` translations by torch's own generator. A translation has at most
+        `max_length` tokens, or twice as many as the source, where the structure can be told so.
+        """
+        search = self._prepared(search, source)
+        if not len(source.lengths):
+            return []
+        with inference(self):
+            distribution = self._full_distribution(source)
+            if search.strategy == "sample":
+                drawn = [distribution.sample() for _ in range(search.beam_size)]
+                found = [list(sentence) for sentence in zip(*drawn, strict=True)]
+            else:
+                found = distribution.n_best(search)
+            return [[self.completed(hypothesis) for hypothesis in sentence] for sentence in found]
+
+    def sweep(
+        self, source: Padded, search: Search, length_penalties: Sequence[float]
+    ) -> list[list[Hypothesis]]:
+        """Return the best translation of each sentence under each length penalty, from one decoding."""
+        search = self._prepared(search, source)
+        if not len(source.lengths):
+            return []
+        with inference(self):
+            found = self._full_distribution(source).modes(search, length_penalties)
+            return [[self.completed(hypothesis) for hypothesis in sentence] for sentence in found]
+
+    def translation_distribution(self, source: Padded) -> SequenceDistribution:
+        """Return p(Y|X) over the whole vocabulary, without gradient."""
+        with inference(self):
+            return self._full_distribution(source)
+
+    def _prepared(self, search: Search, source: Padded) -> Search:
+        search.require(*self.strategies)
+        limits = search.max_length or tuple(2 * length for length in source.lengths.tolist())
+        special = search.special_tokens or SPECIAL_TOKENS
+        return replace(search, max_length=limits, special_tokens=special)
+
+    def _full_distribution(self, source: Padded) -> SequenceDistribution:
+        memory = self._encode(source)
+        canvas = self._decode(memory, self.canvas_lengths(memory, None), None)
+        scores = self.embeddings.tokens.scores(canvas.states.flatten(0, 1))
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        emit = scores.log_softmax(-1, dtype=wide).view(*canvas.mask.shape, -1)
+        return self.distribution(canvas, emit)
+
+    def _encode(self, source: Padded) -> Memory:
+        check_target(source, len(source.lengths), self.embeddings.tokens.vocabulary)
+        check_lengths(source.lengths, len(source.lengths), 1, source.ids.shape[1], "lengths of the source")
+        width = int(source.lengths.max()) if len(source.lengths) else 0
+        source = Padded(source.ids[:, :width], source.lengths)
+        mask = source.mask
+        return Memory(self.encoder(self.embeddings.source(source.ids, mask), mask), mask, source.lengths)
+
+    def _decode(self, memory: Memory, lengths: Int[Tensor, "B"], revealed: Revealed | None) -> Canvas:
+        """Fill the canvas: bos at the first node, eos at the last, else blanks or what is revealed."""
+        node = torch.arange(int(lengths.max()), device=lengths.device)
+        mask = node < lengths.unsqueeze(1)
+        ids = torch.full(mask.shape, SPECIAL_TOKENS.unk, device=lengths.device)
+        ids[:, 0] = SPECIAL_TOKENS.bos
+        ids = ids.masked_fill(node == lengths.unsqueeze(1) - 1, SPECIAL_TOKENS.eos)
+        if revealed is not None:
+            ids = torch.where(revealed.mask, revealed.token, ids)
+        inputs = self.embeddings.target(ids, mask)
+        if self.copy is not None:
+            inputs = inputs + self.copy(_opposite(memory, lengths, node))
+        states = self.decoder(inputs, mask, memory.states, memory.mask)
+        return Canvas(states, mask, lengths, memory.lengths)
+
+    def _emissions(self, canvas: Canvas, target: Padded) -> tuple[Float[Tensor, "B m K"], Padded]:
+        """Return log-probabilities of the target's own tokens at all nodes, and the target in terms of them.
+
+        No other tokens matter to P(Y|X). Equal tokens have equal ids: those of their first occurrence.
+        """
+        ids = target.ids.masked_fill(~target.mask, 0)
+        extra = ids.new_tensor(self.extra_types()).expand(len(ids), -1)
+        types = torch.cat([extra, ids], 1)
+        sentence = canvas.mask.nonzero()[:, 0]
+        found = token_log_probs(canvas.states[canvas.mask], self.embeddings.tokens.weight, types[sentence])
+        emit = found.new_zeros(*canvas.mask.shape, types.shape[1])
+        emit = emit.masked_scatter(canvas.mask.unsqueeze(2), found)
+        first = (ids.unsqueeze(2) == ids.unsqueeze(1)).int().argmax(2)
+        return emit, Padded(first + extra.shape[1], target.lengths)
+
+    def _glance(
+        self, memory: Memory, lengths: Int[Tensor, "B"], target: Padded, ratio: float
+    ) -> tuple[Revealed, dict[str, float]]:
+        """Look where the model would put the target by itself, and choose what to show.
+
+        The decoder then runs again with the same numbers drawn for its dropout.
+        """
+        with torch.no_grad():
+            noise = torch.rand(len(lengths), int(lengths.max()), device=lengths.device)
+            with _generator_restored(lengths.device):
+                canvas = self._decode(memory, lengths, None)
+            emit, local = self._emissions(canvas, target)
+            position = self.distribution(canvas, emit).posterior(local).argmax().position
+            aligned = position >= 0
+            predicted = torch.full_like(position, -1)
+            predicted[aligned] = best_types(canvas.states[aligned], self.embeddings.tokens.weight)
+            revealed = reveal(position, predicted, target, ratio, noise)
+            right = aligned & (predicted == revealed.token)
+            tokens = max(int(aligned.sum()), 1)
+            shares = {"glancing_accuracy": right, "revealed": revealed.mask}
+            return revealed, {name: int(mask.sum()) / tokens for name, mask in shares.items()}
+
+    def _forced(
+        self, emit: Float[Tensor, "B m K"], local: Padded, revealed: Revealed
+    ) -> Float[Tensor, "B m K"]:
+        """Let nodes that were shown a token emit nothing else."""
+        own = local.ids.gather(1, revealed.position).unsqueeze(2)
+        other = torch.arange(emit.shape[2], device=emit.device) != own
+        return emit.masked_fill(other & revealed.mask.unsqueeze(2), NEG_INF)
+
+    def _mean(
+        self,
+        log_prob: Float[Tensor, "B"],
+        batch: Batch,
+        extra: Float[Tensor, "B"] | None,
+        metrics: dict[str, float],
+    ) -> Loss:
+        feasible = (log_prob > NEG_INF) & (batch.target.lengths >= 2)
+        sentences = int(feasible.sum())
+        lengths = batch.target.lengths[feasible]
+        losses = -log_prob[feasible] / lengths
+        metrics = {**metrics, "nll": float(losses.detach().sum()) / max(sentences, 1)}
+        if extra is not None:
+            metrics["extra_loss"] = float(extra[feasible].detach().sum()) / max(sentences, 1)
+            losses = losses + extra[feasible]
+        value = losses.sum() / max(sentences, 1)
+        return Loss(value, sentences, int(lengths.sum()), len(log_prob) - sentences, metrics)
+
+
+def _generator_restored(device: torch.device) -> AbstractContextManager[None]:
+    """A block after which torch's generator stands where it stood before."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
+def _opposite(memory: Memory, lengths: Int[Tensor, "B"], node: Int[Tensor, "m"]) -> Float[Tensor, "B m D"]:
+    """Return the encoder state that each node stands opposite to, when both are spread evenly."""
+    ratio = memory.lengths / lengths.clamp(min=1)
+    place = (node * ratio.unsqueeze(1)).long().clamp(max=memory.lengths.unsqueeze(1) - 1)
+    return memory.states.gather(1, place.unsqueeze(2).expand(-1, -1, memory.states.shape[2]))

@@ -1,0 +1,83 @@
+"""Log-probabilities of chosen tokens under the output softmax, without ever holding all of them."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+CHUNK = {"cpu": 2**20, "cuda": 2**26}  # scores computed at a time: what stays in a cache, or fills a device
+# Rows that together carry less than this share of the gradient's mass get none.
+NEGLIGIBLE = 1e-3
+
+
+def token_log_probs(
+    states: Float[Tensor, "R D"], weight: Float[Tensor, "V D"], types: Int[Tensor, "R K"]
+) -> Float[Tensor, "R K"]:
+    """Return log softmax(weight · state) of K chosen tokens for each of R states, in float32 at least.
+
+    Scores of the whole vocabulary exist for a chunk of states at a time, and are computed again for the
+    gradient; there only for states that matter. Of the nodes of a grammar most have a posterior near 0:
+    those which together hold less than a thousandth of the gradient are left out.
+    """
+    device = states.device.type
+    autocast = torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if autocast else weight.dtype
+    with torch.autocast(device, enabled=False):
+        return _TokenLogProbs.apply(states.to(dtype), weight.to(dtype), types)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def best_types(states: Float[Tensor, "R D"], weight: Float[Tensor, "V D"]) -> Int[Tensor, "R"]:
+    """Return the most probable token of each state."""
+    found = [(states[rows] @ weight.t()).argmax(1) for rows in _chunks(len(states), weight)]
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.int64, device=states.device)
+
+
+class _TokenLogProbs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, types: Tensor) -> Tensor:
+        wide = torch.promote_types(states.dtype, torch.float32)
+        normaliser = torch.empty(len(states), dtype=wide, device=states.device)
+        chosen = torch.empty(types.shape, dtype=wide, device=states.device)
+        for rows in _chunks(len(states), weight):
+            scores = (states[rows] @ weight.t()).to(wide)
+            torch.gather(scores, 1, types[rows], out=chosen[rows])
+            normaliser[rows] = _log_sum_exp(scores)
+        ctx.save_for_backward(states, weight, types, normaliser)
+        return chosen.sub_(normaliser.unsqueeze(1))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        states, weight, types, normaliser = ctx.saved_tensors
+        state_grad, weight_grad = torch.zeros_like(states), torch.zeros_like(weight)
+        relevant = _relevant(grad.abs().sum(1)).nonzero().flatten()
+        for part in _chunks(len(relevant), weight):
+            rows = relevant[part]
+            state, change = states[rows], grad[rows]
+            scores = (state @ weight.t()).to(grad.dtype)
+            flow = scores.sub_(normaliser[rows, None]).exp_().mul_(-change.sum(1, keepdim=True))
+            flow = flow.scatter_add_(1, types[rows], change).to(states.dtype)
+            state_grad[rows] = flow @ weight
+            weight_grad.addmm_(flow.t(), state)
+        return state_grad, weight_grad, None
+
+
+def _log_sum_exp(scores: Float[Tensor, "R V"]) -> Float[Tensor, "R"]:
+    """Overwrite the scores; faster than torch.logsumexp, which makes copies."""
+    highest = scores.amax(1)
+    return scores.sub_(highest.unsqueeze(1)).exp_().sum(1).log_().add_(highest)
+
+
+def _relevant(mass: Float[Tensor, "R"]) -> Bool[Tensor, "R"]:
+    """Mark the rows without which more than a negligible share of the mass would be lost."""
+    ordered, order = mass.double().sort()
+    needed = ordered.cumsum(0) > NEGLIGIBLE * ordered.sum()
+    return torch.empty_like(needed).scatter_(0, order, needed) | ~mass.isfinite()
+
+
+def _chunks(count: int, weight: Float[Tensor, "V D"]) -> Iterator[slice]:
+    size = max(1, math.ceil(CHUNK.get(weight.device.type, CHUNK["cuda"]) / len(weight)))
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))

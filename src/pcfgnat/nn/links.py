@@ -1,0 +1,85 @@
+"""Scores of rules or transitions by several heads, mixed by a gate into one distribution."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from pcfgnat.nn.embeddings import PositionEmbedding
+
+
+@dataclass(frozen=True)
+class LinkConfig:
+    """How nodes are joined. The defaults are the released code's; all switched off is the paper's formula.
+
+    heads:     distributions that are mixed
+    positions: whether a learned position joins each node's state
+    gate:      whether the parent decides how the heads are mixed; without it they weigh the same
+    scale:     whether scores are divided by the root of a head's width
+    """
+
+    heads: int = 8
+    positions: bool = True
+    gate: bool = True
+    scale: bool = True
+
+    def __post_init__(self) -> None:
+        if self.heads < 1:
+            raise ValueError(f"heads must be at least 1, got {self.heads}")
+
+
+class Links(nn.Module):
+    """Features of nodes in several roles (parent, left child, …), and distributions over what they score.
+
+    Everything after the projection is float32 at least, whatever autocast says.
+    """
+
+    def __init__(self, config: LinkConfig, width: int, positions: int, roles: int) -> None:
+        super().__init__()
+        if width % config.heads:
+            raise ValueError(f"heads must divide the width {width}, got {config.heads}")
+        self.heads, self.roles = config.heads, roles
+        self.positions = PositionEmbedding(positions, width) if config.positions else None
+        features = 2 * width if config.positions else width
+        self.project = nn.Linear(features, roles * width, bias=False)
+        self.gate = nn.Linear(features, config.heads) if config.gate and config.heads > 1 else None
+        self.factor = math.sqrt(config.heads / width) if config.scale else 1.0
+
+    def features(self, states: Float[Tensor, "B M D"]) -> Float[Tensor, "B M F"]:
+        """Return what the nodes are known by."""
+        if self.positions is None:
+            return states
+        positions = self.positions(states.shape[1]).to(states.dtype)
+        return torch.cat([states, positions.expand(len(states), -1, -1)], -1)
+
+    def roles_of(self, features: Float[Tensor, "B M F"]) -> tuple[Float[Tensor, "B H M E"], ...]:
+        """Return the vectors of every node in each role, by head."""
+        vectors: Tensor = self.project(features).to(torch.promote_types(features.dtype, torch.float32))
+        split = vectors.view(*features.shape[:2], self.roles, self.heads, -1)  # B M roles H E
+        return tuple(split.permute(2, 0, 3, 1, 4).unbind(0))
+
+    def mixed(
+        self,
+        scores: Float[Tensor, "B H P K"],
+        legal: Bool[Tensor, "#B P K"],
+        parents: Float[Tensor, "B P F"],
+    ) -> Float[Tensor, "B P K"]:
+        """Normalise each head over what is legal and mix the heads; -inf where nothing is legal.
+
+        log Σ_h gate_h softmax_h is computed without leaving log-space, and illegal entries take no part in
+        it: a sum of nothing but -inf has no gradient.
+        """
+        legal = legal.unsqueeze(1)
+        hidden = ~legal & legal.any(-1, keepdim=True)
+        heads = (scores * self.factor).masked_fill(hidden, -math.inf).log_softmax(-1)
+        heads = heads.masked_fill(~legal, 0.0)
+        if self.heads == 1:
+            return heads[:, 0].masked_fill(~legal[:, 0], -math.inf)
+        if self.gate is None:
+            total = heads.logsumexp(1) - math.log(self.heads)
+        else:
+            gate = self.gate(parents).to(heads.dtype).log_softmax(-1).transpose(1, 2)  # B H P
+            total = (heads + gate.unsqueeze(-1)).logsumexp(1)
+        return total.masked_fill(~legal[:, 0], -math.inf)
