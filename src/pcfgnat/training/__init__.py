@@ -1,0 +1,6 @@
+"""From prepared text to checkpoints: the loop, its settings, what it writes, and how it goes on."""
+
+from pcfgnat.training.config import TrainConfig, TrainingError
+from pcfgnat.training.run import TrainResult, train
+
+__all__ = ["TrainConfig", "TrainResult", "TrainingError", "train"]

@@ -1,0 +1,20 @@
+"""From pairs of a corpus to a batch."""
+
+from collections.abc import Sequence
+
+import torch
+
+from pcfgnat.models import Batch
+from pcfgnat.structures import Padded
+from pcfgnat.text import ParallelCorpus, padded
+
+
+def collated(corpus: ParallelCorpus, indices: Sequence[int], device: torch.device) -> Batch:
+    """Put pairs of a corpus into tensors."""
+    pairs = [corpus[index] for index in indices]
+    sides = [padded([pair[side] for pair in pairs]) for side in (0, 1)]
+    source, target = (
+        Padded(torch.from_numpy(ids).to(device), torch.from_numpy(lengths).to(device))
+        for ids, lengths in sides
+    )
+    return Batch(source, target)

@@ -1,0 +1,222 @@
+"""Settings of a training run."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pcfgnat.checkpoint import SearchDefaults
+from pcfgnat.config import ConfigError, from_dict, load_config, to_dict
+from pcfgnat.models import MODELS
+from pcfgnat.text import BatchSettings
+
+MAY_CHANGE = (
+    "data",
+    "output",
+    "steps",
+    "epochs",
+    "time_budget",
+    "threads",
+    "save_every_minutes",
+    "curves",
+    "tensorboard",
+)
+MAY_CHANGE_TABLES = ("validation.", "card.")
+
+
+class TrainingError(ValueError):
+    """A training run that cannot begin or go on."""
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """Size of a step: see `BatchSettings`; gradients of `accumulate` batches are added up."""
+
+    tokens: int | None = None
+    sentences: int | None = None
+    window: int = 256
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        self.settings(seed=0)
+        _at_least("accumulate", self.accumulate, 1)
+
+    def settings(self, seed: int) -> BatchSettings:
+        """Return what plans the batches of an epoch."""
+        return BatchSettings(self.tokens, self.sentences, self.window, shuffle=True, seed=seed)
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """AdamW, with weight decay for the matrices of linear maps only, and gradients clipped to norm `clip`.
+
+    The rate goes up linearly for `warm_up` steps to `rate`. Then it stays there (`constant`), falls with the
+    root of the step (`inverse_sqrt`), or follows the line from `rate` at the run's begin to 0 at its end
+    (`linear`). With a `time_budget` that line follows the clock.
+    """
+
+    rate: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    warm_up: int = 400
+    schedule: Literal["linear", "inverse_sqrt", "constant"] = "linear"
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "eps", "clip"):
+            if not (value := getattr(self, name)) > 0:
+                raise ValueError(f"{name} must be more than 0, got {value}")
+        _at_least("weight_decay", self.weight_decay, 0)
+        _at_least("warm_up", self.warm_up, 0)
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas must be at least 0 and less than 1, got {self.betas}")
+
+
+@dataclass(frozen=True)
+class EmaConfig:
+    """A running mean of the weights, which is then what is validated and kept; none without `decay`.
+
+    In step t the decay is `min(decay, (1 + t) / (10 + t))`, so that the mean soon forgets the first weights.
+    """
+
+    decay: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.decay is not None and not 0 < self.decay < 1:
+            raise ValueError(f"decay must be between 0 and 1, got {self.decay}")
+
+
+@dataclass(frozen=True)
+class ValidationConfig:
+    """BLEU on the validation set, which decides what is kept.
+
+    every, every_minutes: how often, in steps or by the clock; at the end of each epoch if neither is given
+    sentences:            only the first so many
+    patience:             stop after so many validations in a row without a better BLEU
+    keep:                 how many of the best checkpoints to keep, and to average in the end
+    batch:                sentences translated at a time
+    tokenize:             sacreBLEU's tokenizer; `auto` is `zh` into Chinese and `13a` otherwise
+    search:               how to translate; the model's own default if not given
+    """
+
+    every: int | None = None
+    every_minutes: float | None = None
+    sentences: int | None = None
+    patience: int | None = None
+    keep: int = 5
+    batch: int = 64
+    tokenize: Literal["auto", "13a", "zh", "char", "intl", "none"] = "auto"
+    search: SearchDefaults | None = None
+
+    def __post_init__(self) -> None:
+        if self.every is not None and self.every_minutes is not None:
+            raise ValueError("only one of every and every_minutes may be given, got both")
+        for name in ("every", "sentences", "patience", "keep", "batch"):
+            if (value := getattr(self, name)) is not None:
+                _at_least(name, value, 1)
+        if self.every_minutes is not None and not self.every_minutes > 0:
+            raise ValueError(f"every_minutes must be more than 0, got {self.every_minutes}")
+
+
+@dataclass(frozen=True)
+class CardConfig:
+    """What to say in the model card. Languages are taken from the prepared data if not given."""
+
+    title: str = ""
+    source_language: str = ""
+    target_language: str = ""
+    licence: str = ""
+    data: str = ""
+    limits: str = ""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run.
+
+    data:       what `pcfgnat prepare` made
+    output:     the run's directory, which may be one that was interrupted
+    model:      `name` and the settings of that model
+    warm_start: a checkpoint from which every weight that fits is taken
+    steps, epochs, time_budget: where to end, whichever comes first; the budget is in minutes, validation
+        included, though not that of the final average. The same settings give the same losses, with or
+        without interruptions, unless there is a time budget: then schedules follow the clock.
+    precision:  of matrix products in training; weights are always float32
+    threads:    of torch; its own choice if not given
+    log_every:  steps that a row of the log is a mean of
+    curves, tensorboard: whether to draw the curves, and to write for TensorBoard
+    """
+
+    data: Path
+    output: Path
+    model: dict[str, Any]
+    batches: BatchConfig
+    seed: int = 1
+    steps: int | None = None
+    epochs: float | None = None
+    time_budget: float | None = None
+    warm_start: Path | None = None
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    ema: EmaConfig = field(default_factory=EmaConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    precision: Literal["float32", "bfloat16"] = "float32"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: int | None = None
+    log_every: int = 50
+    save_every_minutes: float = 10.0
+    curves: bool = True
+    tensorboard: bool = True
+    card: CardConfig = field(default_factory=CardConfig)
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.epochs is None and self.time_budget is None:
+            raise ValueError("at least one of steps, epochs and time_budget must be given, got none")
+        for name in ("steps", "epochs", "time_budget", "save_every_minutes"):
+            if (value := getattr(self, name)) is not None and not value > 0:
+                raise ValueError(f"{name} must be more than 0, got {value}")
+        for name in ("threads", "log_every"):
+            if (value := getattr(self, name)) is not None:
+                _at_least(name, value, 1)
+
+    @property
+    def model_name(self) -> str:
+        """The model's name in `MODELS`."""
+        name = self.model.get("name")
+        if name not in MODELS:
+            raise ConfigError(f"model.name must be one of {', '.join(MODELS)}, got {name!r}")
+        return str(name)
+
+    def model_config(self) -> Any:
+        """Return the settings of the model itself."""
+        rest = {key: value for key, value in self.model.items() if key != "name"}
+        return from_dict(MODELS[self.model_name][1], rest, "model")
+
+    def resolved(self) -> "TrainConfig":
+        """Return the same with every setting of the model spelled out."""
+        return replace(self, model={"name": self.model_name, **to_dict(self.model_config())})
+
+
+def check_same_run(config: TrainConfig, path: Path) -> None:
+    """Complain if a run that began with the settings in `path` cannot go on with other ones."""
+    before, now = (dict(_flat(to_dict(c))) for c in (load_config(TrainConfig, path).resolved(), config))
+    for key in sorted(before.keys() | now.keys()):
+        may_change = key in MAY_CHANGE or key.startswith(MAY_CHANGE_TABLES)
+        if before.get(key) != now.get(key) and not may_change:
+            change = f"{key} was {before.get(key, 'not given')!r} and is {now.get(key, 'not given')!r} now"
+            raise TrainingError(
+                f"cannot go on with {path.parent}: {change}; give it another output to begin anew"
+            )
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _at_least(name: str, value: int | float, low: int) -> None:
+    if not value >= low:
+        raise ValueError(f"{name} must be at least {low}, got {value}")

@@ -1,0 +1,111 @@
+"""Figures of a run as tables that grow: CSV files, and TensorBoard if it is there."""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+Value = int | float | str
+
+
+class CsvLog:
+    """A table with a row for some steps; rows beyond the step at which the run goes on are dropped.
+
+    New columns may come with any row; the file is then written anew.
+    """
+
+    def __init__(self, path: Path, step: int) -> None:
+        self.path = path
+        self.columns: list[str] = []
+        self.rows: list[dict[str, str]] = []
+        if path.exists():
+            self._read(step)
+            self._rewrite()
+
+    def add(self, row: Mapping[str, Value]) -> None:
+        """Append a row."""
+        plain = {name: repr(value) if isinstance(value, float) else str(value) for name, value in row.items()}
+        self.rows.append(plain)
+        new = [name for name in row if name not in self.columns]
+        if new:
+            self.columns += new
+            self._rewrite()
+            return
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            file.write(self._text([plain]))
+
+    def column(self, name: str) -> tuple[list[float], list[float]]:
+        """Return the steps that have a number in a column, and the numbers."""
+        pairs = [(float(row["step"]), float(row[name])) for row in self.rows if row.get(name)]
+        return [step for step, _ in pairs], [number for _, number in pairs]
+
+    def _read(self, step: int) -> None:
+        with self.path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            self.columns = list(reader.fieldnames or [])
+            for row in reader:
+                whole = None not in row.values() and None not in row  # a row may have been cut off
+                if whole and row["step"].isdecimal() and int(row["step"]) <= step:
+                    self.rows.append(row)
+
+    def _text(self, rows: list[dict[str, str]]) -> str:
+        text = io.StringIO()
+        csv.DictWriter(text, self.columns, restval="", lineterminator="\n").writerows(rows)
+        return text.getvalue()
+
+    def _rewrite(self) -> None:
+        header = ",".join(self.columns) + "\n"
+        write_atomically(self.path, (header + self._text(self.rows)).encode())
+
+
+class TensorBoard:
+    """Figures for TensorBoard; nothing without a directory, and a notice if it is not installed."""
+
+    def __init__(self, directory: Path | None, step: int, say: Callable[[str], None]) -> None:
+        self._writer: Any = None
+        if directory is None:
+            return
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            say("no TensorBoard log: pip install 'pcfgnat[train]'")
+            return
+        self._writer = SummaryWriter(str(directory), purge_step=step + 1)
+
+    def __enter__(self) -> "TensorBoard":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, group: str, row: Mapping[str, Value]) -> None:
+        """Add the numbers of a row, which has a `step`."""
+        if self._writer is not None:
+            for name, value in row.items():
+                if name != "step" and not isinstance(value, str):
+                    self._writer.add_scalar(f"{group}/{name}", value, int(row["step"]))
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        if self._writer is not None:
+            self._writer.flush()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file at once, so that it is never there in part."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

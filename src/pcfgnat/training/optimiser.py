@@ -1,0 +1,61 @@
+"""AdamW, what it decays, and its memory as named tensors."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from pcfgnat.models import Model
+from pcfgnat.nn.embeddings import PositionEmbedding, TokenEmbedding
+from pcfgnat.training.config import OptimiserConfig
+
+EMBEDDINGS = (nn.Embedding, TokenEmbedding, PositionEmbedding)
+
+
+def adamw(model: Model, config: OptimiserConfig) -> torch.optim.AdamW:
+    """Build the optimiser; weight decay is for matrices of linear maps, not for embeddings and vectors."""
+    decayed = decayed_names(model)
+    parameters = dict(model.named_parameters())
+    groups = [
+        {
+            "params": [p for name, p in parameters.items() if name in decayed],
+            "weight_decay": config.weight_decay,
+        },
+        {"params": [p for name, p in parameters.items() if name not in decayed], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, config.rate, betas=config.betas, eps=config.eps, fused=True)
+
+
+def decayed_names(model: Model) -> set[str]:
+    """Names of the parameters that are matrices and not embeddings."""
+    embeddings = {
+        id(parameter)
+        for module in model.modules()
+        if isinstance(module, EMBEDDINGS)
+        for parameter in module.parameters(recurse=False)
+    }
+    return {name for name, p in model.named_parameters() if p.dim() >= 2 and id(p) not in embeddings}
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Change the learning rate of all parameters."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def memory(optimiser: torch.optim.Optimizer, model: Model) -> dict[str, Tensor]:
+    """Return what the optimiser remembers, as `parameter/entry`."""
+    return {
+        f"{name}/{entry}": value
+        for name, parameter in model.named_parameters()
+        for entry, value in optimiser.state.get(parameter, {}).items()
+    }
+
+
+def restore_memory(optimiser: torch.optim.Optimizer, model: Model, tensors: Mapping[str, Tensor]) -> None:
+    """Give the optimiser back what it remembered."""
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        name, entry = key.rsplit("/", 1)
+        parameter = parameters[name]
+        optimiser.state[parameter][entry] = value.to(parameter.device, copy=True)

@@ -1,0 +1,140 @@
+"""A run from its begin, or from where it was interrupted, to the final checkpoint."""
+
+import hashlib
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+
+from pcfgnat.models import MODELS, Model
+from pcfgnat.text import Prepared
+from pcfgnat.text.prepared import REPORT
+from pcfgnat.training.config import TrainConfig, TrainingError
+from pcfgnat.training.finish import finish, finished
+from pcfgnat.training.hardware import prepared_device
+from pcfgnat.training.keeper import Keeper
+from pcfgnat.training.learner import Learner
+from pcfgnat.training.reporter import Reporter
+from pcfgnat.training.run_directory import RunDirectory, claimed
+from pcfgnat.training.signals import StopSignals
+from pcfgnat.training.state import RunState
+from pcfgnat.training.trainer import Trainer, end_reason
+from pcfgnat.training.validation import Scores
+from pcfgnat.training.warm_start import warm_start
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    final:       the checkpoint to use; none if the run was interrupted
+    bleu:        its BLEU on the validation set, or the best so far
+    reason:      why the run ended
+    interrupted: whether it was stopped before its end: started again, it goes on
+    """
+
+    directory: Path
+    final: Path | None
+    step: int
+    epochs: float
+    seconds: float
+    bleu: float | None
+    reason: str
+    interrupted: bool
+
+    def __str__(self) -> str:
+        bleu = "no BLEU yet" if self.bleu is None else f"BLEU {self.bleu:.2f}"
+        where = f"{self.directory}: start it again to go on" if self.final is None else str(self.final)
+        duration = timedelta(seconds=round(self.seconds))
+        return (
+            f"{self.reason} at step {self.step}, epoch {self.epochs:.2f}, after {duration}; {bleu}; {where}"
+        )
+
+
+def train(config: TrainConfig) -> TrainResult:
+    """Train a model, or go on with a run that was interrupted; progress is told on stderr."""
+    config = config.resolved()
+    try:
+        return _train(config)
+    except OSError as error:
+        place = error.filename or config.output
+        raise TrainingError(f"cannot read or write {place}: {error.strerror or error}") from error
+
+
+def _train(config: TrainConfig) -> TrainResult:
+    data = Prepared.open(config.data)
+    device = prepared_device(config)
+    torch.manual_seed(config.seed)
+    model = MODELS[config.model_name][0](config.model_config(), data.tokenizer.vocabulary_size)
+    _check_lengths(model, data)
+    keeper = Keeper(config, data, model)
+    with ExitStack() as stack:
+        reporter = stack.enter_context(Reporter())
+        if config.warm_start is not None and not RunDirectory(config.output).states.saves():
+            warm_start(model, config.warm_start, data.tokenizer, reporter.say)
+        learner = Learner(model, config, device)
+        run = stack.enter_context(claimed(config))
+        state = _restored(run, learner, data, reporter)
+        end, scores = end_reason(config, state), finished(run.final, state)
+        if end is not None and scores is not None:
+            result = _result(run, state, end, scores)
+            reporter.say(f"{run.path} is finished already\n{result}")
+            return result
+        signals = stack.enter_context(StopSignals(reporter.say))
+        trainer = Trainer(learner, keeper, run, state, reporter, signals.stopped)
+        with trainer.board:
+            end, scores = trainer.run(), None
+        if end is not None:
+            scores = finish(learner, keeper, run, state, reporter.say, signals.stopped)
+        result = _result(run, state, end, scores)
+        reporter.say(str(result))
+        return result
+
+
+def _check_lengths(model: Model, data: Prepared) -> None:
+    """Complain now about sentences that would stop the run later."""
+    longest = data.report.train.source.longest
+    if longest > model.max_source_length:
+        raise TrainingError(
+            f"sources must have at most {model.max_source_length} tokens for this model, but "
+            f"{data.directory} has one of {longest}; prepare shorter ones, or raise "
+            "model.transformer.max_positions"
+        )
+
+
+def _result(run: RunDirectory, state: RunState, end: str | None, scores: Scores | None) -> TrainResult:
+    best = state.best[0].bleu if state.best else None
+    return TrainResult(
+        directory=run.path,
+        final=run.final if scores else None,
+        step=state.step,
+        epochs=state.epochs,
+        seconds=state.seconds,
+        bleu=scores.bleu if scores else best,
+        reason=end if end and scores else "interrupted",
+        interrupted=scores is None,
+    )
+
+
+def _restored(run: RunDirectory, learner: Learner, data: Prepared, reporter: Reporter) -> RunState:
+    """Take up the last save, or begin anew."""
+    checksum = hashlib.sha256((data.directory / REPORT).read_bytes()).hexdigest()
+    loaded = run.states.load(reporter.say)
+    if loaded is None:
+        return RunState(data_sha256=checksum)
+    state, tensors = loaded
+    if state.data_sha256 != checksum:
+        raise TrainingError(
+            f"cannot go on with {run.path}: {data.directory} is not the data that it began with"
+        )
+    learner.restore(tensors, str(run.states.directory))
+    run.prune(run.states.needed_steps())
+    lost = [best for best in state.best if not run.checkpoint(best.step).is_dir()]
+    if lost:
+        reporter.say(f"{run.checkpoint(lost[0].step)} is missing, and will not be averaged")
+        state.best = [best for best in state.best if best not in lost]
+        state.validated_step = state.validated_step if state.best else -1
+    reporter.say(f"going on with {run.path} at step {state.step}")
+    return state
