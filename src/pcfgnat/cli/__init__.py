@@ -1,0 +1,69 @@
+"""The command `pcfgnat`. Each command has a file here; torch is imported only when one that needs it runs."""
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from pcfgnat import __version__
+from pcfgnat.cli import average, distill, evaluate, info, prepare, train, translate
+
+DESCRIPTION = """\
+Parallel translation with right-heavy probabilistic context-free grammars.
+
+  echo "Hello." | pcfgnat translate        translate with the model that comes along
+  pcfgnat prepare … && pcfgnat train …     make a model of your own
+  pcfgnat COMMAND --help                   say what a command can do
+"""
+COMMANDS = (prepare, train, translate, evaluate, distill, average, info)
+USAGE_ERROR, RUNTIME_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 2 if the user can mend it, 1 if the machine failed."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    try:
+        options = _parser().parse_args(arguments)
+        options.run(options)
+        sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        return _ended(INTERRUPTED)
+    except BrokenPipeError:
+        return _ended(BROKEN_PIPE)
+    except (ValueError, OSError) as error:
+        if os.environ.get("PCFGNAT_TRACEBACK"):
+            raise
+        code = _ended(USAGE_ERROR if isinstance(error, ValueError) else RUNTIME_ERROR)
+        print(f"pcfgnat: error: {_message(error)}", file=sys.stderr)
+        return code
+
+
+def _ended(code: int) -> int:
+    """Let go what is still to be written; if that fails, Python shall not complain about it once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pcfgnat", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"pcfgnat {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        module.add_command(commands)
+    return parser
+
+
+def _message(error: Exception) -> str:
+    """Say what went wrong in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return f"{place}{error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,25 @@
+"""`pcfgnat average`: several checkpoints to one."""
+
+import argparse
+from pathlib import Path
+
+from pcfgnat.cli.options import Commands, new_command
+
+DESCRIPTION = """\
+Average the weights of several checkpoints of one training: usually better than the best of them.
+"""
+
+
+def add_command(commands: Commands) -> None:
+    """Describe the command's options."""
+    parser = new_command(commands, "average", "average checkpoints", DESCRIPTION, run)
+    parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="the new checkpoint")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Average, and say where the result is."""
+    from pcfgnat.checkpoint import average_checkpoints
+
+    average_checkpoints(options.checkpoints, options.output)
+    print(f"average of {len(options.checkpoints)} checkpoints written to {options.output}")

@@ -1,0 +1,123 @@
+"""`pcfgnat distill`: a teacher's translations as training targets."""
+
+import argparse
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcfgnat.cli.files import notice, read_lines
+from pcfgnat.cli.options import (
+    Commands,
+    add_decoding_options,
+    add_machine_options,
+    load_translator,
+    new_command,
+    positive,
+)
+
+if TYPE_CHECKING:
+    from pcfgnat.checkpoint import Checkpoint
+    from pcfgnat.text import Prepared
+    from pcfgnat.translator import Translator
+
+DESCRIPTION = """\
+Translate the source side of training text with a teacher, usually an autoregressive model with beam search:
+what comes out is easier to learn for models that translate in one step.
+
+Written are PREFIX.SOURCE and PREFIX.TARGET, two files in step, for `pcfgnat prepare --train PREFIX`. When the
+command is interrupted, however roughly, the same command goes on where it was.
+"""
+EXAMPLE = """\
+example:
+  pcfgnat distill --model runs/teacher/final --input data/train.en.gz --output data/distilled
+"""
+
+
+def add_command(commands: Commands) -> None:
+    """Describe the command's options."""
+    parser = new_command(commands, "distill", "let a teacher write training targets", DESCRIPTION, run)
+    parser.epilog = EXAMPLE
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="the teacher's checkpoint")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", type=Path, nargs="+", metavar="FILE", help="source text; .gz is unpacked")
+    source.add_argument(
+        "--data", type=Path, metavar="DIR", help="or the training part of what `prepare` made"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="PREFIX", help="begin of the files' names"
+    )
+    parser.add_argument(
+        "--suffixes",
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="end of the files' names (the teacher's languages, or source and target)",
+    )
+    parser.add_argument("--chunk", type=positive, default=512, metavar="N", help="lines between saves (512)")
+    add_decoding_options(parser)
+    add_machine_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Translate what is not translated yet."""
+    from tqdm import tqdm
+
+    from pcfgnat.checkpoint import Checkpoint
+    from pcfgnat.translator import PairFiles, distill
+
+    checkpoint = Checkpoint.open(options.model)
+    translator = load_translator(options, options.model)
+    languages = checkpoint.description.languages
+    source, target = options.suffixes or (languages.source or "source", languages.target or "target")
+    if source == target:
+        raise ValueError(f"--suffixes must be different, got {source!r} twice")
+    cut = 0
+    with PairFiles(options.output, (source, target), _job(options, checkpoint, translator)) as output:
+        if output.progress.complete:
+            print(
+                f"complete already: {output.progress.lines} lines in {' and '.join(map(str, output.paths))}"
+            )
+            return
+        if output.progress.lines:
+            notice(f"going on after {output.progress.lines} lines")
+        with tqdm(initial=output.progress.lines, unit=" lines", disable=None, leave=False) as bar:
+            for chunk in distill(translator, _lines(options), output, options.seed, options.chunk):
+                cut += sum(bool(translation.parts) for translation in chunk)
+                bar.update(len(chunk))
+    if not output.progress.lines:
+        raise ValueError("there must be at least one line to translate, got none")
+    if cut:
+        notice(f"{cut} lines were too long for the teacher and translated in pieces")
+    print(f"{output.progress.lines} lines in {' and '.join(map(str, output.paths))}")
+
+
+def _job(options: argparse.Namespace, checkpoint: "Checkpoint", translator: "Translator") -> dict[str, str]:
+    """Name everything that the result depends on, but for the text itself."""
+    search = translator.search
+    job = {
+        "teacher": checkpoint.description.weights_sha256,
+        "tokenizer": checkpoint.tokenizer.sha256,
+        "decode": search.strategy,
+        "beta": str(search.length_penalty),
+        "beam": str(search.beam_size),
+        "input": str(options.data) if options.data is not None else " ".join(map(str, options.input)),
+    }
+    return {**job, "seed": str(options.seed)} if search.strategy == "sample" else job
+
+
+def _lines(options: argparse.Namespace) -> Iterator[str]:
+    if options.data is None:
+        return chain.from_iterable(read_lines(path) for path in options.input)
+    from pcfgnat.text import Prepared
+
+    return _prepared_lines(Prepared.open(options.data))
+
+
+def _prepared_lines(prepared: "Prepared") -> Iterator[str]:
+    """Turn ids back into text; what was split beforehand stays split."""
+    unknown = prepared.report.train.source.unknown
+    tokenizer, marked = prepared.tokenizer, prepared.tokenizer.kind == "subwords"
+    if unknown and not marked:
+        notice(f"{unknown} unknown characters are missing in the prepared data; --input would have them")
+    for ids, _ in prepared.corpus("train"):
+        yield " ".join(tokenizer.pieces(ids[1:-1])) if marked else tokenizer.decode(ids)

@@ -1,0 +1,92 @@
+"""`pcfgnat info`: what a checkpoint or prepared data is."""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcfgnat.cli.options import Commands, new_command
+
+if TYPE_CHECKING:
+    from pcfgnat.checkpoint import Checkpoint
+
+DESCRIPTION = """\
+Say what a checkpoint is: model, size, languages, settings, how it translates, how it was trained. Its files
+are read whole and checked against their checksums. Of a prepared directory the counts are shown.
+"""
+
+
+def add_command(commands: Commands) -> None:
+    """Describe the command's options."""
+    parser = new_command(commands, "info", "describe a checkpoint or prepared data", DESCRIPTION, run)
+    parser.add_argument(
+        "directory",
+        type=Path,
+        nargs="?",
+        metavar="CHECKPOINT",
+        help="a directory (the model that comes along)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what is known."""
+    from pcfgnat.checkpoint import Checkpoint
+    from pcfgnat.text.prepared import REPORT
+    from pcfgnat.translator import embedded_model
+
+    directory = options.directory or embedded_model()
+    facts = _prepared(directory) if (directory / REPORT).is_file() else _described(Checkpoint.open(directory))
+    if options.json:
+        print(json.dumps(facts, ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(_lines(facts)))
+
+
+def _described(checkpoint: "Checkpoint") -> dict[str, Any]:
+    from pcfgnat.config import to_dict
+
+    model = checkpoint.model()
+    facts = to_dict(checkpoint.description)
+    size = sum(path.stat().st_size for path in checkpoint.directory.rglob("*") if path.is_file())
+    return {
+        "directory": str(checkpoint.directory),
+        "model": facts.pop("model"),
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "size": f"{size / 1e6:.1f} MB",
+        "tokenizer": checkpoint.tokenizer.kind,
+        "vocabulary": facts.pop("vocabulary"),
+        "longest source": model.max_source_length,
+        "strategies": list(model.strategies),
+        **facts,
+    }
+
+
+def _prepared(directory: Path) -> dict[str, Any]:
+    from pcfgnat.config import to_dict
+    from pcfgnat.text import Prepared
+
+    prepared = Prepared.open(directory)
+    prepared.verify()
+    return {"directory": str(directory), "tokenizer": prepared.tokenizer.kind, **to_dict(prepared.report)}
+
+
+def _lines(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """One fact a line, values under each other, tables below; what is empty is left out."""
+    flat = {name: _text(value) for name, value in facts.items() if not isinstance(value, Mapping)}
+    flat = {name.replace("_", " "): text for name, text in flat.items() if text}
+    width = max(map(len, flat), default=0)
+    for name, text in flat.items():
+        yield f"{indent}{name:<{width}}  {text}"
+    for name, value in facts.items():
+        if isinstance(value, Mapping) and (inside := list(_lines(value, f"{indent}  "))):
+            yield from (f"{indent}{name.replace('_', ' ')}", *inside)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, Mapping):
+        return " + ".join(map(_text, value.values()))
+    return str(value)

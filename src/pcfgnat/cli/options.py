@@ -1,0 +1,104 @@
+"""What several commands have in common: how they are described, and options about machine and decoding."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from pcfgnat.translator import Translator
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+else:
+    Commands = argparse._SubParsersAction
+
+
+def new_command(
+    commands: Commands, name: str, summary: str, description: str, run: Callable[[argparse.Namespace], None]
+) -> argparse.ArgumentParser:
+    """Add a command that calls `run` with its options."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is said about the search for a translation."""
+    group = parser.add_argument_group("decoding")
+    group.add_argument(
+        "--decode",
+        metavar="STRATEGY",
+        help="viterbi, joint-viterbi, lookahead, greedy, beam or sample, as the model allows (its own)",
+    )
+    group.add_argument(
+        "--beta",
+        type=float,
+        metavar="B",
+        help="rank by score / length^B: more for longer sentences (the model's own)",
+    )
+    group.add_argument(
+        "--beam", type=positive, metavar="N", help="hypotheses that beam search keeps (the model's own)"
+    )
+    group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (1)")
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is said about the machine."""
+    group = parser.add_argument_group("machine")
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
+    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (what torch chooses)")
+    group.add_argument("--batch", type=positive, metavar="N", help="sentences to translate at a time (32)")
+
+
+def use_machine(options: argparse.Namespace) -> "torch.device":
+    """Set the number of threads, and return the device; complain if it is not there."""
+    import torch
+
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    try:
+        device = torch.device(options.device)
+    except RuntimeError as error:
+        raise ValueError(f"--device must be cpu, cuda, cuda:1 or mps, got {options.device!r}") from error
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device.type, False):
+        usable = ", ".join(name for name, found in there.items() if found)
+        raise ValueError(f"--device must be one that this machine has ({usable}), got {options.device!r}")
+    return device
+
+
+def load_translator(
+    options: argparse.Namespace, directory: Path | None, nbest: int = 1, at_once: bool = False
+) -> "Translator":
+    """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
+    import torch
+
+    from pcfgnat.translator import TranslateOptions, Translator
+
+    device = use_machine(options)
+    torch.manual_seed(options.seed)
+    defaults = TranslateOptions()
+    wanted = TranslateOptions(
+        decode=options.decode,
+        beta=options.beta,
+        beam=options.beam,
+        nbest=nbest,
+        batch=options.batch or defaults.batch,
+        window=1 if at_once or options.batch == 1 else defaults.window,
+    )
+    return Translator.load(directory, device, wanted)
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+    return int(text)

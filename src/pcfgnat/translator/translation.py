@@ -1,0 +1,118 @@
+"""What a user gets: a translation with its score, its pieces, its tree and its alternatives, as a value."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pcfgnat.structures import Hypothesis, ParseTree
+from pcfgnat.text import Tokenizer
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to translate a text.
+
+    `score` is the natural logarithm of its probability, with the tree if there is one; `pieces` are the
+    subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one.
+    """
+
+    text: str
+    score: float
+    pieces: tuple[str, ...]
+    tree: ParseTree | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def from_hypothesis(cls, hypothesis: Hypothesis, tokenizer: Tokenizer) -> "Candidate":
+        """Read what a model found."""
+        tree = hypothesis.tree
+        if tree is not None:
+            tree = tree.with_words(tokenizer.pieces(tree.tokens))
+        pieces = tuple(tokenizer.pieces(hypothesis.ids[1:-1]))
+        return cls(tokenizer.decode(hypothesis.ids), float(hypothesis.score), pieces, tree)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":
+        """Put translations of consecutive pieces of a text together; they keep trees of their own."""
+        pieces = tuple(piece for part in parts for piece in part.pieces)
+        text = " ".join(part.text for part in parts if part.text)
+        return cls(text, math.fsum(part.score for part in parts), pieces)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        data: dict[str, Any] = {"text": self.text, "score": _finite(self.score), "pieces": list(self.pieces)}
+        if self.tree is not None:
+            data["tree"] = json.loads(self.tree.to_json())
+        return data
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best translation of a text.
+
+    `alternatives` are the next best ones, if they were asked for. A text too long for the model was
+    translated in pieces: `parts` has their translations, and `notes` says so.
+    """
+
+    source: str
+    text: str
+    score: float
+    pieces: tuple[str, ...]
+    tree: ParseTree | None = None
+    alternatives: tuple[Candidate, ...] = ()
+    parts: tuple["Translation", ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The translation and its alternatives, best first."""
+        return (Candidate(self.text, self.score, self.pieces, self.tree), *self.alternatives)
+
+    @property
+    def trees(self) -> tuple[ParseTree, ...]:
+        """The tree, or one for each part."""
+        if self.tree is not None:
+            return (self.tree,)
+        return tuple(tree for part in self.parts for tree in part.trees)
+
+    @classmethod
+    def empty(cls, source: str) -> "Translation":
+        """The translation of nothing: nothing, for certain."""
+        return cls(source, "", 0.0, ())
+
+    @classmethod
+    def from_candidates(cls, source: str, candidates: Sequence[Candidate]) -> "Translation":
+        """Take the first candidate, and the others as alternatives."""
+        best, *others = candidates
+        return cls(source, best.text, best.score, best.pieces, best.tree, tuple(others))
+
+    @classmethod
+    def joined(cls, source: str, parts: Sequence["Translation"], note: str) -> "Translation":
+        """Put the translations of a text's pieces together; alternative i consists of alternatives i."""
+        rows = zip(*(part.candidates for part in parts), strict=False)  # as many as all parts have
+        best, *others = [Candidate.joined(row) for row in rows]
+        return cls(source, best.text, best.score, best.pieces, None, tuple(others), tuple(parts), (note,))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; what there is none of is left out."""
+        best, *others = self.candidates
+        data = {"source": self.source, **best.to_dict()}
+        if others:
+            data["alternatives"] = [candidate.to_dict() for candidate in others]
+        if self.parts:
+            data["parts"] = [part.to_dict() for part in self.parts]
+        if self.notes:
+            data["notes"] = list(self.notes)
+        return data
+
+
+def _finite(score: float) -> float | None:
+    """JSON has no infinity."""
+    return score if math.isfinite(score) else None
