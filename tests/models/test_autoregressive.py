@@ -8,6 +8,17 @@ from torch.testing import assert_close
 from pcfgnat.models import MODELS, SPECIAL_TOKENS, Autoregressive, AutoregressiveConfig, Batch
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens
+from tests.models.sentences import (
+    BOS,
+    EOS,
+    VOCABULARY,
+    batch_of,
+    ids,
+    one,
+    scores,
+    sentences,
+    with_garbage,
+)
 from tests.models.toy_tasks import COPY, REVERSE, ToyTask, Training, exact_match, train
 
 SMALL = TransformerConfig(
@@ -18,8 +29,6 @@ VARIANTS = [
     replace(SMALL, layers_encoder=12, layers_decoder=1),
     replace(SMALL, pre_norm=False, activation="relu", share_embeddings=False),
 ]
-VOCABULARY = 12
-BOS, EOS = SPECIAL_TOKENS.bos, SPECIAL_TOKENS.eos
 
 
 def made(config: TransformerConfig = SMALL, vocabulary: int = VOCABULARY, seed: int = 0) -> Autoregressive:
@@ -29,39 +38,6 @@ def made(config: TransformerConfig = SMALL, vocabulary: int = VOCABULARY, seed: 
     for weight in model.parameters():
         weight.data *= 1.5
     return model
-
-
-def sentences(*lengths: int, vocabulary: int = VOCABULARY, seed: int = 0) -> list[list[int]]:
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        [BOS, *torch.randint(4, vocabulary, (length - 2,), generator=generator).tolist(), EOS]
-        for length in lengths
-    ]
-
-
-def batch_of(*lengths: tuple[int, int]) -> Batch:
-    sources, targets = zip(*lengths, strict=True)
-    return Batch(Padded.from_lists(sentences(*sources)), Padded.from_lists(sentences(*targets, seed=1)))
-
-
-def with_garbage(clean: Padded, columns: int = 3) -> Padded:
-    """The same sentences, wider, with nonsense as padding."""
-    ids = torch.full((clean.ids.shape[0], clean.ids.shape[1] + columns), 10**9)
-    ids[:, : clean.ids.shape[1]] = clean.ids.masked_fill(~clean.mask, -7)
-    return Padded(ids, clean.lengths)
-
-
-def one(batch: Batch, index: int) -> Batch:
-    source, target = batch.source.to_lists()[index], batch.target.to_lists()[index]
-    return Batch(Padded.from_lists([source]), Padded.from_lists([target]))
-
-
-def scores(results: list[list[Hypothesis]]) -> list[float]:
-    return [hypothesis.score for found in results for hypothesis in found]
-
-
-def ids(results: list[list[Hypothesis]]) -> list[list[tuple[int, ...]]]:
-    return [[hypothesis.ids for hypothesis in found] for found in results]
 
 
 def test_is_known_by_name() -> None:

@@ -36,6 +36,8 @@ class ToyTask:
 
 COPY = ToyTask(reverse=False)
 REVERSE = ToyTask(reverse=True)
+SHORT_COPY = ToyTask(reverse=False, words=8, longest=5)
+SHORT_REVERSE = ToyTask(reverse=True, words=8, longest=5)
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Training:
     sentences: int = 32
     warm_up: int = 50
     clip: float = 1.0
+
+    @classmethod
+    def short(cls) -> "Training":
+        """What is enough for the short tasks."""
+        return cls(steps=250, rate=3e-3, sentences=24, warm_up=30)
 
     def factor(self, step: int) -> float:
         return min((step + 1) / self.warm_up, (self.steps - step) / (self.steps - self.warm_up))

@@ -260,3 +260,21 @@ def test_arguments_are_checked() -> None:
     for blank in (-1, 4):
         with pytest.raises(ValueError, match=f"blank must be in 0 … 3, got {blank}"):
             CTC(log_probs, sizes, blank)
+
+
+def test_each_sentence_may_have_its_own_limit() -> None:
+    ctc, limits = random_ctc([5, 5, 4], scale=2.0, seed=1), (1, 3, 2)
+    together = ctc.mode(Search("beam", limits, beam_size=1000))
+    for b, limit in enumerate(limits):
+        assert together[b] == ctc.mode(Search("beam", limit, beam_size=1000))[b]
+        assert len(together[b].ids) <= limit
+    with pytest.raises(ValueError, match="max_length must have one limit for each of 3 sentences, got 2"):
+        ctc.mode(Search("beam", (1, 2)))
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam"])
+def test_one_result_whatever_is_wanted(strategy: str) -> None:
+    ctc, search = random_ctc([5, 4, 3], seed=4), Search(strategy, results=3)
+    best = ctc.mode(search)
+    assert ctc.n_best(search) == [[hypothesis] for hypothesis in best]
+    assert ctc.modes(search, [0.0, 2.0]) == [[hypothesis] * 2 for hypothesis in best]

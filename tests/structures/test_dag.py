@@ -241,3 +241,39 @@ def test_arguments_are_checked() -> None:
         DAG(transitions, emit.to("meta"), sizes)
     with pytest.raises(ValueError, match="num_nodes must be on cpu like transitions, got meta"):
         DAG(transitions, emit, sizes.to("meta"))
+
+
+@pytest.mark.parametrize("strategy", ["viterbi", "joint-viterbi"])
+def test_several_results_are_the_best_of_each_length(engine: str, strategy: str) -> None:
+    lattice = random_dag([7, 2, 5], vocabulary=7, scale=2.0)
+    search = Search(strategy, max_length=(4, 2, 5), length_penalty=0.8, special_tokens=SPECIAL, results=3)
+    results = lattice.n_best(search)
+    assert [len(found) for found in results] == [3, 1, 3]
+    for b, (found, limit) in enumerate(zip(results, (4, 2, 5), strict=True)):
+        by_length = []
+        for length in range(2, limit + 1):
+            limits = tuple(length if other == b else 7 for other in range(3))
+            alone = lattice.mode(Search(strategy, limits, 99.0, SPECIAL))[b]  # so the longest one wins
+            assert len(alone.ids) == length
+            by_length.append(alone)
+        by_length.sort(key=lambda hypothesis: -hypothesis.normalised_score(0.8))
+        assert found == by_length[:3]
+    assert [found[0] for found in results] == lattice.mode(search)
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "lookahead", "viterbi", "joint-viterbi"])
+def test_all_penalties_are_answered_at_once(engine: str, strategy: str) -> None:
+    lattice, penalties = random_dag([7, 2, 5], vocabulary=7, scale=2.0), [0.0, 1.0, 99.0]
+    found = lattice.modes(Search(strategy, max_length=6), penalties)
+    for index, penalty in enumerate(penalties):
+        expected = lattice.mode(Search(strategy, max_length=6, length_penalty=penalty))
+        assert [sentence[index] for sentence in found] == expected
+    differ = any(len(set(sentence)) > 1 for sentence in found)
+    assert differ == (strategy in ("viterbi", "joint-viterbi"))
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "lookahead"])
+def test_a_strategy_that_finds_one_path_gives_one(engine: str, strategy: str) -> None:
+    lattice = random_dag([7, 2, 5])
+    found = lattice.n_best(Search(strategy, results=3))
+    assert found == [[hypothesis] for hypothesis in lattice.mode(Search(strategy))]

@@ -411,3 +411,38 @@ def test_wrong_lengths_and_ids_are_refused() -> None:
         grammar.log_prob(Padded.from_lists([[0, 1], [1, 2]]))
     with pytest.raises(ValueError, match=r"lengths must be in 0 … 2, got \[3\]"):
         Padded(torch.zeros(1, 2, dtype=torch.int64), torch.tensor([3]))
+
+
+@pytest.mark.parametrize(("chain_length", "depth"), SIZES)
+def test_several_results_are_the_best_of_each_length(
+    either_backend: str, chain_length: int, depth: int
+) -> None:
+    grammar, _ = ragged(chain_length, depth, scale=1.0)
+    limits = (4, 3, min(5, grammar.tree.max_length))
+    search = Search("viterbi", max_length=limits, length_penalty=0.8, results=3)
+    results = grammar.n_best(search)
+    for b, (found, limit) in enumerate(zip(results, limits, strict=True)):
+        options = [(oracle(grammar, b).best_of_length(n), n) for n in range(2, limit + 1)]
+        ranked = sorted((option[0] / n**0.8, option[1].nodes) for option, n in options if option is not None)[
+            ::-1
+        ]
+        assert [hypothesis.nodes for hypothesis in found] == [nodes for _, nodes in ranked[:3]]
+        values = [hypothesis.normalised_score(0.8) for hypothesis in found]
+        assert values == pytest.approx([value for value, _ in ranked[:3]], abs=1e-9)
+    assert [found[0] for found in results] == grammar.mode(search)
+    greedy = Search("greedy", results=3)
+    assert grammar.n_best(greedy) == [[hypothesis] for hypothesis in grammar.mode(greedy)]
+
+
+@pytest.mark.parametrize("strategy", ["viterbi", "greedy", "lookahead"])
+def test_all_penalties_are_answered_at_once(either_backend: str, strategy: str) -> None:
+    grammar, penalties = random_grammar(SupportTree(6, 1), [6, 2, 4], scale=2.0), [0.0, 1.0, 3.0]
+    limits = (6, 2, 4)
+    found = grammar.modes(Search(strategy, limits), penalties)
+    for index, penalty in enumerate(penalties):
+        expected = grammar.mode(Search(strategy, limits, penalty))
+        assert [sentence[index] for sentence in found] == expected
+    assert any(len(set(sentence)) > 1 for sentence in found) == (strategy == "viterbi")
+    if strategy == "viterbi":
+        longest = grammar.mode(Search(strategy, limits, 99.0))
+        assert [len(hypothesis.ids) for hypothesis in longest] == [6, 2, 4]

@@ -1,7 +1,8 @@
-"""CTC (Libovický & Helcl 2018; with glancing Qian et al. 2021): slots emit tokens or blanks, repeats collapse."""
+"""CTC (Libovický & Helcl 2018; with glancing Qian et al. 2021): slots emit tokens or blanks."""
 
 from dataclasses import dataclass, field, replace
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -9,7 +10,7 @@ from pcfgnat.models.base import SPECIAL_TOKENS
 from pcfgnat.models.glancing import GlancingConfig
 from pcfgnat.models.parallel import Canvas, Memory, ParallelConfig, ParallelModel
 from pcfgnat.nn import initialise
-from pcfgnat.structures import CTC, Hypothesis, Padded
+from pcfgnat.structures import CTC, Hypothesis, Padded, SpecialTokens
 
 BLANK = SPECIAL_TOKENS.pad  # no sentence contains it
 
@@ -30,6 +31,7 @@ class Collapsing(ParallelModel):
     """p(Y|X) = Σ over what the slots may emit such that Y is left; bos and eos are not emitted."""
 
     strategies = ("greedy", "beam", "sample")
+    unemitted = 2
 
     def __init__(self, config: CTCConfig, vocabulary: int) -> None:
         super().__init__(config, vocabulary, config.upsampling * config.transformer.max_positions)
@@ -51,6 +53,13 @@ class Collapsing(ParallelModel):
     def extra_types(self) -> tuple[int, ...]:
         """Return the blank."""
         return (BLANK,)
+
+    def restricted(
+        self, canvas: Canvas, emit: Float[Tensor, "B m V"], special: SpecialTokens
+    ) -> Float[Tensor, "B m V"]:
+        """Let no slot emit a special token but the blank."""
+        banned = [token for token in special.ids if token != BLANK]
+        return emit.index_fill(2, torch.tensor(banned, device=emit.device), -torch.inf)
 
     def completed(self, hypothesis: Hypothesis) -> Hypothesis:
         """Add bos and eos, which no slot emits: their node is -1."""

@@ -45,7 +45,7 @@ class DirectedAcyclic(ParallelModel):
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> DAG:
         """Return the lattice of each sentence."""
         features = self.links.features(canvas.states)
-        before, after = self.links.roles_of(features)
+        before, after = self.links.vectors(0, features), self.links.vectors(1, features)
         node = torch.arange(canvas.mask.shape[1], device=canvas.lengths.device)
         legal = (node > node.unsqueeze(1)) & canvas.mask.unsqueeze(1)
         transitions = self.links.mixed(before @ after.transpose(2, 3), legal, features)

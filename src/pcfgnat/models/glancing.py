@@ -14,16 +14,22 @@ class GlancingConfig:
     """How much is shown: the share τ of what the model does not know yet, from `first` to `last`.
 
     force_emit: whether a node that was shown a token can emit no other
+    shortlist:  look for the best structure as if there were no tokens but the batch's own and so many of the
+                first ids, which in learnt vocabularies are frequent ones. Saves most of the output layer's
+                work in that pass; without it, all tokens count
     """
 
     first: float = 0.5
     last: float = 0.1
     force_emit: bool = False
+    shortlist: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("first", "last"):
             if not 0 <= (value := getattr(self, name)) <= 1:
                 raise ValueError(f"{name} must be in 0 … 1, got {value}")
+        if self.shortlist is not None and self.shortlist < 0:
+            raise ValueError(f"shortlist must be at least 0, got {self.shortlist}")
 
     @property
     def enabled(self) -> bool:

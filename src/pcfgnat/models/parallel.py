@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,8 +23,9 @@ from pcfgnat.nn import (
     TransformerConfig,
     best_types,
     token_log_probs,
+    token_log_probs_within,
 )
-from pcfgnat.structures import Hypothesis, Padded, Search, SequenceDistribution
+from pcfgnat.structures import Hypothesis, Padded, Search, SequenceDistribution, SpecialTokens
 from pcfgnat.structures.distribution import check_lengths, check_target
 
 NEG_INF = float("-inf")
@@ -62,9 +64,15 @@ class Canvas:
 
 
 class ParallelModel(Model):
-    """Encoder, decoder without causal mask over a canvas of nodes, and a distribution over sentences."""
+    """Encoder, decoder without causal mask over a canvas of nodes, and a distribution over sentences.
+
+    first_node: the node that emits bos
+    unemitted:  how many tokens of a sentence no node emits
+    """
 
     loss_weight = "sentences"
+    first_node: ClassVar[int] = 0
+    unemitted: ClassVar[int] = 0
 
     def __init__(self, config: ParallelConfig, vocabulary: int, longest_canvas: int) -> None:
         super().__init__()
@@ -88,6 +96,18 @@ class ParallelModel(Model):
         """Return what the nodes have to emit of a target: all of it."""
         return target
 
+    def restricted(
+        self, canvas: Canvas, emit: Float[Tensor, "B m V"], special: SpecialTokens
+    ) -> Float[Tensor, "B m V"]:
+        """Let only bos come first, only eos last, and no special token between them."""
+        closed = emit.index_fill(2, torch.tensor(special.ids, device=emit.device), NEG_INF)
+        sentence = torch.arange(len(emit), device=emit.device)
+        first = torch.full_like(canvas.lengths, self.first_node)
+        for node, token in ((first, special.bos), (canvas.lengths - 1, special.eos)):
+            closed[sentence, node] = NEG_INF
+            closed[sentence, node, token] = emit[sentence, node, token]
+        return closed
+
     def completed(self, hypothesis: Hypothesis) -> Hypothesis:
         """Turn what nodes emitted into a sentence with bos and eos."""
         return hypothesis
@@ -110,7 +130,7 @@ class ParallelModel(Model):
         memory = self._encode(batch.source)
         check_target(batch.target, len(memory.lengths), self.embeddings.tokens.vocabulary)
         lengths = self.canvas_lengths(memory, batch.target)
-        target = self.emitted(batch.target)
+        target = _with_columns(self.emitted(batch.target))
         revealed: Revealed | None = None
         metrics: dict[str, float] = {}
         if self.training and self.glancing.enabled:
@@ -125,19 +145,20 @@ class ParallelModel(Model):
     def translate(self, source: Padded, search: Search) -> list[list[Hypothesis]]:
         """Return translations, as many of the best as `search.results` says where the strategy finds several.
 
-        `sample` draws `beam_size` translations by torch's own generator. A translation has at most
-        `max_length` tokens, or twice as many as the source, where the structure can be told so.
+        `sample` draws `beam_size` translations by torch's own generator, from what has no special token
+        inside. A translation has at most `max_length` tokens, or twice as many as the source, where the
+        structure can be told so.
         """
         search = self._prepared(search, source)
         if not len(source.lengths):
             return []
         with inference(self):
-            distribution = self._full_distribution(source)
             if search.strategy == "sample":
+                distribution = self._full_distribution(source, search.special_tokens)
                 drawn = [distribution.sample() for _ in range(search.beam_size)]
                 found = [list(sentence) for sentence in zip(*drawn, strict=True)]
             else:
-                found = distribution.n_best(search)
+                found = self._full_distribution(source).n_best(search)
             return [[self.completed(hypothesis) for hypothesis in sentence] for sentence in found]
 
     def sweep(
@@ -159,15 +180,22 @@ class ParallelModel(Model):
     def _prepared(self, search: Search, source: Padded) -> Search:
         search.require(*self.strategies)
         limits = search.max_length or tuple(2 * length for length in source.lengths.tolist())
+        if isinstance(limits, int):
+            limits = (limits,) * len(source.lengths)
+        limits = tuple(max(limit - self.unemitted, 1) for limit in limits)
         special = search.special_tokens or SPECIAL_TOKENS
         return replace(search, max_length=limits, special_tokens=special)
 
-    def _full_distribution(self, source: Padded) -> SequenceDistribution:
+    def _full_distribution(
+        self, source: Padded, special: SpecialTokens | None = None
+    ) -> SequenceDistribution:
         memory = self._encode(source)
         canvas = self._decode(memory, self.canvas_lengths(memory, None), None)
         scores = self.embeddings.tokens.scores(canvas.states.flatten(0, 1))
         wide = torch.promote_types(scores.dtype, torch.float32)
         emit = scores.log_softmax(-1, dtype=wide).view(*canvas.mask.shape, -1)
+        if special is not None:
+            emit = self.restricted(canvas, emit, special)
         return self.distribution(canvas, emit)
 
     def _encode(self, source: Padded) -> Memory:
@@ -193,20 +221,29 @@ class ParallelModel(Model):
         states = self.decoder(inputs, mask, memory.states, memory.mask)
         return Canvas(states, mask, lengths, memory.lengths)
 
-    def _emissions(self, canvas: Canvas, target: Padded) -> tuple[Float[Tensor, "B m K"], Padded]:
+    def _emissions(
+        self, canvas: Canvas, target: Padded, shortlist: int | None = None
+    ) -> tuple[Float[Tensor, "B m K"], Padded]:
         """Return log-probabilities of the target's own tokens at all nodes, and the target in terms of them.
 
-        No other tokens matter to P(Y|X). Equal tokens have equal ids: those of their first occurrence.
+        No other tokens matter to P(Y|X). Equal tokens have equal ids: those of their first occurrence. With a
+        shortlist, probabilities are among these tokens and so many of the first ids only.
         """
         ids = target.ids.masked_fill(~target.mask, 0)
         extra = ids.new_tensor(self.extra_types()).expand(len(ids), -1)
         types = torch.cat([extra, ids], 1)
         sentence = canvas.mask.nonzero()[:, 0]
-        found = token_log_probs(canvas.states[canvas.mask], self.embeddings.tokens.weight, types[sentence])
+        states, weight = canvas.states[canvas.mask], self.embeddings.tokens.weight
+        if shortlist is None:
+            found = token_log_probs(states, weight, types[sentence])
+        else:
+            frequent = torch.arange(min(shortlist, len(weight)), device=ids.device)
+            vocabulary = torch.unique(torch.cat([types.flatten(), frequent]))
+            found = token_log_probs_within(states, weight, types[sentence], vocabulary)
         emit = found.new_zeros(*canvas.mask.shape, types.shape[1])
         emit = emit.masked_scatter(canvas.mask.unsqueeze(2), found)
-        first = (ids.unsqueeze(2) == ids.unsqueeze(1)).int().argmax(2)
-        return emit, Padded(first + extra.shape[1], target.lengths)
+        first = (ids.unsqueeze(2) == types.unsqueeze(1)).int().argmax(2)
+        return emit, Padded(first, target.lengths)
 
     def _glance(
         self, memory: Memory, lengths: Int[Tensor, "B"], target: Padded, ratio: float
@@ -219,7 +256,7 @@ class ParallelModel(Model):
             noise = torch.rand(len(lengths), int(lengths.max()), device=lengths.device)
             with _generator_restored(lengths.device):
                 canvas = self._decode(memory, lengths, None)
-            emit, local = self._emissions(canvas, target)
+            emit, local = self._emissions(canvas, target, self.glancing.shortlist)
             position = self.distribution(canvas, emit).posterior(local).argmax().position
             aligned = position >= 0
             predicted = torch.full_like(position, -1)
@@ -245,7 +282,7 @@ class ParallelModel(Model):
         extra: Float[Tensor, "B"] | None,
         metrics: dict[str, float],
     ) -> Loss:
-        feasible = (log_prob > NEG_INF) & (batch.target.lengths >= 2)
+        feasible = (log_prob != NEG_INF) & (batch.target.lengths >= 2)
         sentences = int(feasible.sum())
         lengths = batch.target.lengths[feasible]
         losses = -log_prob[feasible] / lengths
@@ -257,6 +294,11 @@ class ParallelModel(Model):
         return Loss(value, sentences, int(lengths.sum()), len(log_prob) - sentences, metrics)
 
 
+def _with_columns(target: Padded) -> Padded:
+    """Give a batch of nothing but empty targets a column of padding, so that there is something to index."""
+    return target if target.ids.shape[1] else Padded(target.ids.new_zeros(len(target.ids), 1), target.lengths)
+
+
 def _generator_restored(device: torch.device) -> AbstractContextManager[None]:
     """A block after which torch's generator stands where it stood before."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
@@ -264,6 +306,6 @@ def _generator_restored(device: torch.device) -> AbstractContextManager[None]:
 
 def _opposite(memory: Memory, lengths: Int[Tensor, "B"], node: Int[Tensor, "m"]) -> Float[Tensor, "B m D"]:
     """Return the encoder state that each node stands opposite to, when both are spread evenly."""
-    ratio = memory.lengths / lengths.clamp(min=1)
-    place = (node * ratio.unsqueeze(1)).long().clamp(max=memory.lengths.unsqueeze(1) - 1)
+    sources = memory.lengths.unsqueeze(1)
+    place = (node * sources // lengths.unsqueeze(1)).clamp(max=sources - 1)
     return memory.states.gather(1, place.unsqueeze(2).expand(-1, -1, memory.states.shape[2]))

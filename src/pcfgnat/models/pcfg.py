@@ -10,6 +10,8 @@ from pcfgnat.models.parallel import Canvas, Memory, ParallelConfig, ParallelMode
 from pcfgnat.nn import LinkConfig, Links, initialise
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree
 
+PARENT, LEFT, RIGHT = range(3)  # what a symbol can be in a rule
+
 
 @dataclass(frozen=True)
 class PCFGConfig(ParallelConfig):
@@ -39,6 +41,7 @@ class PCFG(ParallelModel):
     """p(Y|X) = Σ over parse trees of a right-heavy grammar whose rules and tokens the decoder scores."""
 
     strategies = ("viterbi", "greedy", "lookahead", "sample")
+    first_node = 1
 
     def __init__(self, config: PCFGConfig, vocabulary: int) -> None:
         transformer = config.transformer
@@ -78,14 +81,16 @@ class RuleNetwork(nn.Module):
         block = 1 << self.prefix_depth
         tree = SupportTree((states.shape[1] - 2) // block + 1, self.prefix_depth)
         features = self.links.features(states)
-        parent, left, right = self.links.roles_of(features)
-        symbol = _symbols(tree, states.device)  # C d: ε, then the prefix tree of each main-chain node
-        lefts = left[:, :, symbol]  # B H C d E
-        on_chain = slice(1, None, block)
-        chain = self._chain(parent[:, :, on_chain], lefts, right[:, :, on_chain])
+        on_chain, others = features[:, 1::block], features[:, _off_chain(tree, states.device)]
+        place = _places(tree, states.device)
+        chain = self._chain(
+            self.links.vectors(PARENT, on_chain),
+            self.links.vectors(LEFT, others)[:, :, place],
+            self.links.vectors(RIGHT, on_chain),
+        )
         legal = _legal(tree, chain_lengths)
-        rules = self.links.mixed(chain, legal.flatten(2), features[:, on_chain])
-        return rules.view(legal.shape), self._prefix(tree, symbol, parent, left, right, features)
+        rules = self.links.mixed(chain, legal.flatten(2), on_chain)
+        return rules.view(legal.shape), self._prefix(tree, others, place)
 
     def _chain(
         self,
@@ -100,34 +105,37 @@ class RuleNetwork(nn.Module):
         return (both + own).view(*parent.shape[:3], -1)
 
     def _prefix(
-        self,
-        tree: SupportTree,
-        symbol: Int[Tensor, "C d"],
-        parent: Float[Tensor, "B H m E"],
-        left: Float[Tensor, "B H m E"],
-        right: Float[Tensor, "B H m E"],
-        features: Float[Tensor, "B m F"],
+        self, tree: SupportTree, features: Float[Tensor, "B O F"], place: Int[Tensor, "C d"]
     ) -> Float[Tensor, "B C R"]:
         """Score the rules inside prefix trees, parent by parent; leaves have none."""
         rules = tree.prefix_rules()
+        if not rules:
+            return features.new_zeros(len(features), tree.chain_length, 0)
+        parent, left, right = (self.links.vectors(role, features) for role in (PARENT, LEFT, RIGHT))
         found = []
         for offset in sorted({rule.parent for rule in rules}):
             own = [rule for rule in rules if rule.parent == offset]
-            q = parent[:, :, symbol[:, offset]].unsqueeze(3)  # B H C 1 E
-            k = left[:, :, symbol[:, [rule.left for rule in own]]]
-            r = right[:, :, symbol[:, [rule.right for rule in own]]]
+            q = parent[:, :, place[:, offset]].unsqueeze(3)  # B H C 1 E
+            k = left[:, :, place[:, [rule.left for rule in own]]]
+            r = right[:, :, place[:, [rule.right for rule in own]]]
             scores = ((q + k) * r + q * k).sum(-1)  # B H C K
             legal = torch.ones(1, *scores.shape[2:], dtype=torch.bool, device=scores.device)
-            found.append(self.links.mixed(scores, legal, features[:, symbol[:, offset]]))
-        return torch.cat(found, -1) if found else parent.new_zeros(len(parent), tree.chain_length, 0)
+            found.append(self.links.mixed(scores, legal, features[:, place[:, offset]]))
+        return torch.cat(found, -1)
 
 
-def _symbols(tree: SupportTree, device: torch.device) -> Int[Tensor, "C d"]:
-    """Return the symbol at each offset of each prefix tree; ε, which is 0, at offset 0 and in the root's."""
+def _off_chain(tree: SupportTree, device: torch.device) -> Int[Tensor, "O"]:
+    """Return all symbols that are not on the main chain: that of ε and those of prefix trees."""
+    symbol = torch.arange(tree.num_nodes, device=device)
+    return symbol[(symbol == 0) | ((symbol - 1) % tree.block != 0)]
+
+
+def _places(tree: SupportTree, device: torch.device) -> Int[Tensor, "C d"]:
+    """Say where among the symbols off the main chain those of each prefix tree are; ε is at offset 0."""
     k = torch.arange(tree.chain_length, device=device).unsqueeze(1)
     offset = torch.arange(tree.block, device=device)
-    symbol = 1 + (k - 1) * tree.block + offset
-    return symbol.masked_fill((offset == 0) | (k == 0), 0)
+    place = (k - 1) * (tree.block - 1) + offset
+    return place.masked_fill((offset == 0) | (k == 0), 0)
 
 
 def _legal(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B C d C"]:

@@ -4,7 +4,7 @@ from pcfgnat.nn.config import TransformerConfig
 from pcfgnat.nn.decoding import BeamSearch, Ends, Finished, Sampling, Stepper, Strategy, decode
 from pcfgnat.nn.dropout import Dropout
 from pcfgnat.nn.embeddings import Embeddings, PositionEmbedding, TokenEmbedding
-from pcfgnat.nn.emission import best_types, token_log_probs
+from pcfgnat.nn.emission import best_types, token_log_probs, token_log_probs_within
 from pcfgnat.nn.initialisation import initialise
 from pcfgnat.nn.links import LinkConfig, Links
 from pcfgnat.nn.transformer import Decoder, DecoderCache, Encoder
@@ -30,4 +30,5 @@ __all__ = [
     "decode",
     "initialise",
     "token_log_probs",
+    "token_log_probs_within",
 ]

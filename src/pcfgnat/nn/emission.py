@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-CHUNK = {"cpu": 2**20, "cuda": 2**26}  # scores computed at a time: what stays in a cache, or fills a device
+CHUNK = {"cpu": 2**22, "cuda": 2**26}  # scores computed at a time, by device
 # Rows that together carry less than this share of the gradient's mass get none.
 NEGLIGIBLE = 1e-3
 
@@ -29,6 +29,17 @@ def token_log_probs(
         return _TokenLogProbs.apply(states.to(dtype), weight.to(dtype), types)  # type: ignore[no-any-return,no-untyped-call]
 
 
+def token_log_probs_within(
+    states: Float[Tensor, "R D"],
+    weight: Float[Tensor, "V D"],
+    types: Int[Tensor, "R K"],
+    vocabulary: Int[Tensor, "W"],
+) -> Float[Tensor, "R K"]:
+    """Return the same without gradient, as if there were no tokens but `vocabulary`, ids in rising order."""
+    inside = torch.searchsorted(vocabulary, types)
+    return token_log_probs(states, weight[vocabulary], inside)
+
+
 def best_types(states: Float[Tensor, "R D"], weight: Float[Tensor, "V D"]) -> Int[Tensor, "R"]:
     """Return the most probable token of each state."""
     found = [(states[rows] @ weight.t()).argmax(1) for rows in _chunks(len(states), weight)]
@@ -41,8 +52,10 @@ class _TokenLogProbs(torch.autograd.Function):
         wide = torch.promote_types(states.dtype, torch.float32)
         normaliser = torch.empty(len(states), dtype=wide, device=states.device)
         chosen = torch.empty(types.shape, dtype=wide, device=states.device)
+        buffer = states.new_empty(_chunk_size(weight), len(weight))  # new memory costs more than the product
         for rows in _chunks(len(states), weight):
-            scores = (states[rows] @ weight.t()).to(wide)
+            some = states[rows]
+            scores = torch.mm(some, weight.t(), out=buffer[: len(some)]).to(wide)
             torch.gather(scores, 1, types[rows], out=chosen[rows])
             normaliser[rows] = _log_sum_exp(scores)
         ctx.save_for_backward(states, weight, types, normaliser)
@@ -78,6 +91,10 @@ def _relevant(mass: Float[Tensor, "R"]) -> Bool[Tensor, "R"]:
     return torch.empty_like(needed).scatter_(0, order, needed) | ~mass.isfinite()
 
 
+def _chunk_size(weight: Float[Tensor, "V D"]) -> int:
+    return math.ceil(CHUNK.get(weight.device.type, CHUNK["cuda"]) / len(weight))
+
+
 def _chunks(count: int, weight: Float[Tensor, "V D"]) -> Iterator[slice]:
-    size = max(1, math.ceil(CHUNK.get(weight.device.type, CHUNK["cuda"]) / len(weight)))
+    size = _chunk_size(weight)
     return (slice(start, min(start + size, count)) for start in range(0, count, size))

@@ -40,10 +40,10 @@ class Links(nn.Module):
         super().__init__()
         if width % config.heads:
             raise ValueError(f"heads must divide the width {width}, got {config.heads}")
-        self.heads, self.roles = config.heads, roles
+        self.heads = config.heads
         self.positions = PositionEmbedding(positions, width) if config.positions else None
         features = 2 * width if config.positions else width
-        self.project = nn.Linear(features, roles * width, bias=False)
+        self.project = nn.ModuleList(nn.Linear(features, width, bias=False) for _ in range(roles))
         self.gate = nn.Linear(features, config.heads) if config.gate and config.heads > 1 else None
         self.factor = math.sqrt(config.heads / width) if config.scale else 1.0
 
@@ -54,11 +54,10 @@ class Links(nn.Module):
         positions = self.positions(states.shape[1]).to(states.dtype)
         return torch.cat([states, positions.expand(len(states), -1, -1)], -1)
 
-    def roles_of(self, features: Float[Tensor, "B M F"]) -> tuple[Float[Tensor, "B H M E"], ...]:
-        """Return the vectors of every node in each role, by head."""
-        vectors: Tensor = self.project(features).to(torch.promote_types(features.dtype, torch.float32))
-        split = vectors.view(*features.shape[:2], self.roles, self.heads, -1)  # B M roles H E
-        return tuple(split.permute(2, 0, 3, 1, 4).unbind(0))
+    def vectors(self, role: int, features: Float[Tensor, "B M F"]) -> Float[Tensor, "B H M E"]:
+        """Return the vectors of nodes in a role, by head."""
+        vectors: Tensor = self.project[role](features).to(torch.promote_types(features.dtype, torch.float32))
+        return vectors.view(*features.shape[:2], self.heads, -1).transpose(1, 2)
 
     def mixed(
         self,
