@@ -19,7 +19,7 @@ def draw_curves(path: Path, log: CsvLog, valid: CsvLog, say: Callable[[str], Non
         return False
     figure = Figure(figsize=(12, 3.6))
     FigureCanvasAgg(figure)
-    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.14, top=0.9)
+    figure.subplots_adjust(left=0.05, right=0.98, bottom=0.14, top=0.9, wspace=0.26)
     for axes, (title, name) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
         steps, values = (valid if name == "bleu" else log).column(name)
         axes.plot(steps, values, color="#1f5fa8", marker="o" if len(steps) < 60 else "", markersize=3)
