@@ -24,11 +24,11 @@ def name(path: Path) -> str:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Generated text, prepared."""
     directory = tmp_path_factory.mktemp("generated")
-    pairs = [pair for pair in sentences(300) if len(pair[0]) < 80]
+    pairs = [pair for pair in sentences(400) if len(pair[0]) < 80]
     settings = PrepareSettings(
         output=directory / "data",
-        train=(write_pair(directory, "train", pairs[:200]),),
-        valid=write_pair(directory, "valid", pairs[200:204]),
+        train=(write_pair(directory, "train", pairs[:120]),),
+        valid=write_pair(directory, "valid", pairs[120:124]),
         learn=LearnSettings(vocabulary_size=300),
     )
     prepare(settings)

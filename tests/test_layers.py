@@ -9,7 +9,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 LAYERS = (
-    {"cli", "server", "__main__"},
+    {"__main__"},
+    {"cli", "server"},
     {"translator", "training", "evaluation", "analysis"},
     {"checkpoint"},
     {"models"},

@@ -178,12 +178,16 @@ def save_checkpoint(
         (partial / CARD).write_text(model_card(complete, parameters, Path(directory).name), encoding="utf-8")
 
 
-def average_checkpoints(sources: Sequence[Path], output: Path) -> None:
-    """Write the mean of the weights of several checkpoints of one model; all else is the first's."""
+def average_checkpoints(sources: Sequence[Path], output: Path, dtype: torch.dtype | None = None) -> None:
+    """Write the mean of the weights of several checkpoints of one model; all else is the first's.
+
+    `dtype` is that of numbers on the disk, the first's own if not given.
+    """
     mean = averaged(sources)
     first = Checkpoint.open(sources[0])
-    facts = {**first.description.training, "average_of": len(sources)}
-    save_checkpoint(output, mean, first.tokenizer, replace(first.description, training=facts))
+    known = first.description.training
+    facts = known if len(sources) == 1 else {**known, "average_of": len(sources)}
+    save_checkpoint(output, mean, first.tokenizer, replace(first.description, training=facts), dtype)
 
 
 def averaged(sources: Sequence[Path]) -> dict[str, Tensor]:

@@ -341,6 +341,10 @@ def test_average_and_info(world: World, tmp_path: Path, capsys: Capture) -> None
     means = Checkpoint.open(tmp_path / "mean").weights()
     one, two = Checkpoint.open(world.teacher).weights(), Checkpoint.open(world.other).weights()
     assert all(bool((means[name] - (one[name] + two[name]) / 2).abs().max() < 1e-6) for name in means)
+    out(capsys, "average", world.teacher, "--half", "--output", tmp_path / "half")
+    halves = Checkpoint.open(tmp_path / "half").weights()
+    assert all(bool((halves[name] == one[name].half()).all()) for name in one)
+    assert "average_of" not in Checkpoint.open(tmp_path / "half").description.training
     assert "must have the same model" in error(
         capsys, "average", world.teacher, world.grammar, "--output", tmp_path / "x"
     )

@@ -7,6 +7,7 @@ from pcfgnat.cli.options import Commands, new_command
 
 DESCRIPTION = """\
 Average the weights of several checkpoints of one training: usually better than the best of them.
+With --half, of one checkpoint too, the result takes half the space on the disk and loses next to nothing.
 """
 
 
@@ -15,11 +16,14 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "average", "average checkpoints", DESCRIPTION, run)
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="the new checkpoint")
+    parser.add_argument("--half", action="store_true", help="store the weights in half precision")
 
 
 def run(options: argparse.Namespace) -> None:
     """Average, and say where the result is."""
+    import torch
+
     from pcfgnat.checkpoint import average_checkpoints
 
-    average_checkpoints(options.checkpoints, options.output)
+    average_checkpoints(options.checkpoints, options.output, torch.float16 if options.half else None)
     print(f"average of {len(options.checkpoints)} checkpoints written to {options.output}")

@@ -126,7 +126,7 @@ class Autoregressive(Model):
         limits = [limit for limit in self._limits(source, search) for _ in range(copies)]
         if not limits:
             return []
-        with inference(self):
+        with inference(self), torch.inference_mode():
             stepper = _Stepper(self, *self._encode(source))
             if copies > 1:
                 sentences = torch.arange(len(source.lengths), device=stepper.device)

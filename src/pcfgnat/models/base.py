@@ -84,12 +84,15 @@ class Model(nn.Module, ABC):
 
 @contextmanager
 def inference(model: Model) -> Iterator[None]:
-    """In this block nothing is dropped out and no gradient is kept."""
+    """In this block nothing is dropped out and no gradient is kept.
+
+    Not torch's inference mode: structures are read off gradients of their own, which that mode forbids.
+    """
     training = model.training
     if training:
         model.eval()
     try:
-        with torch.inference_mode():
+        with torch.no_grad():
             yield
     finally:
         if training:
