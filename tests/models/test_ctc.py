@@ -13,6 +13,7 @@ from tests.models.parallel_models import LARGER, made
 from tests.models.sentences import BOS, EOS, one, sentences
 from tests.models.toy_tasks import SHORT_COPY, SHORT_REVERSE, ToyTask, Training, exact_match, train
 from tests.oracle import log_sum
+from tests.unchecked import shapes_unchecked
 
 
 def test_bos_and_eos_are_added_but_not_emitted() -> None:
@@ -67,6 +68,7 @@ def test_bad_configs_are_named() -> None:
         CTCConfig(upsampling=0)
 
 
+@shapes_unchecked()
 @pytest.mark.parametrize("glancing", [CTCConfig().glancing, GlancingConfig()], ids=["plain", "glancing"])
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
 def test_learns(task: ToyTask, glancing: GlancingConfig) -> None:

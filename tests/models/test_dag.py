@@ -12,6 +12,7 @@ from tests.models.parallel_models import LARGER, SMALL, made
 from tests.models.sentences import BOS, EOS, VOCABULARY, one, sentences
 from tests.models.toy_tasks import SHORT_COPY, SHORT_REVERSE, ToyTask, Training, exact_match, train
 from tests.oracle import log_sum
+from tests.unchecked import shapes_unchecked
 
 
 def lattice_of(model: DirectedAcyclic, *lengths: int) -> DAG:
@@ -78,6 +79,7 @@ def test_bad_configs_are_named() -> None:
         DAGConfig(upsampling=0)
 
 
+@shapes_unchecked()
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
 def test_learns(task: ToyTask) -> None:
     torch.manual_seed(0)

@@ -15,6 +15,7 @@ from tests.models.parallel_models import LARGER, made
 from tests.models.sentences import sentences
 from tests.models.toy_tasks import SHORT_COPY, SHORT_REVERSE, ToyTask, Training, exact_match, train
 from tests.oracle import GrammarOracle
+from tests.unchecked import shapes_unchecked
 
 WIDTH = 8
 LINKS = [
@@ -138,6 +139,7 @@ def test_bad_configs_are_named() -> None:
         PCFG(PCFGConfig(LARGER, rules=LinkConfig(7)), 12)
 
 
+@shapes_unchecked()
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
 def test_learns(task: ToyTask) -> None:
     torch.manual_seed(0)

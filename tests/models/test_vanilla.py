@@ -9,6 +9,7 @@ from pcfgnat.structures import Padded, Search
 from tests.models.parallel_models import LARGER, SMALL, predict_length
 from tests.models.sentences import VOCABULARY, sentences
 from tests.models.toy_tasks import SHORT_COPY, SHORT_REVERSE, ToyTask, Training, exact_match, train
+from tests.unchecked import shapes_unchecked
 
 
 def vanilla(length_weight: float = 0.1) -> Vanilla:
@@ -61,6 +62,7 @@ def test_glancing_is_off_unless_asked_for() -> None:
     assert not VanillaConfig().glancing.enabled
 
 
+@shapes_unchecked()
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
 def test_learns(task: ToyTask) -> None:
     torch.manual_seed(0)
