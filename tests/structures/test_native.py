@@ -11,8 +11,16 @@ import pytest
 import torch
 
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, Search, SupportTree, backend
-from pcfgnat.structures.rhpcfg.kernels.exponential import smooth_exp, smooth_exp_single
+from pcfgnat.structures.distribution import gather_tokens
+from pcfgnat.structures.rhpcfg.kernels.exponential import (
+    exp_double,
+    exp_rough,
+    exp_single,
+    log_double,
+    log_rough,
+)
 from pcfgnat.structures.rhpcfg.native import equal_ranges
+from pcfgnat.structures.rhpcfg.reference import legal_chain_rules
 from tests.grammars import random_grammar, random_scores, random_target
 from tests.structures.test_rhpcfg import log_prob_gradients
 
@@ -134,9 +142,20 @@ def wanted_log_prob(grammar: RHPCFG, target: Padded) -> torch.Tensor:
 
 
 def test_vectorised_exponentials_are_as_exact_as_they_say() -> None:
-    for function, reach, tolerance in ((smooth_exp, 700.0, 1e-12), (smooth_exp_single, 88.0, 1e-7)):
-        for x in np.linspace(-reach, reach, 4001):
+    for function, reach, tolerance in ((exp_double, 708.0, 1e-15), (exp_rough, 708.0, 1e-8)):
+        for x in [*np.linspace(-reach, reach, 4001), 0.0, -math.log(2) / 2, math.log(2) / 2]:
             assert function(x) == pytest.approx(math.exp(x), rel=tolerance, abs=0.0)
+    for x in np.linspace(-87.0, 88.0, 4001, dtype=np.float32):
+        assert exp_single(x) == pytest.approx(math.exp(x), rel=2e-7, abs=0.0)
+
+
+def test_vectorised_logarithms_are_as_exact_as_they_say() -> None:
+    around_one = 1.0 + np.linspace(-0.5, 0.5, 1001)
+    for x in [*np.exp(np.linspace(-708.0, 709.0, 4001)), *around_one, math.sqrt(0.5), math.sqrt(2.0)]:
+        assert log_double(x) == pytest.approx(math.log(x), rel=4e-16, abs=1e-16)
+        assert log_rough(x) == pytest.approx(math.log(x), rel=0.0, abs=1e-9)
+    assert log_double(1.0) == 0.0
+    assert log_rough(1.0) == 0.0
 
 
 def test_results_do_not_depend_on_memory_left_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +224,64 @@ def test_several_python_threads_at_once() -> None:
 )
 def test_equal_ranges(work: list[int], parts: int, expected: list[tuple[int, int]]) -> None:
     assert equal_ranges(np.array(work, dtype=np.int64), parts) == expected
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gathered_tokens_and_their_gradient_match_torch(contiguous: bool, dtype: torch.dtype) -> None:
+    """Padding may hold any id, and a token that stands twice gets the sum of both gradients."""
+    emit = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    emit = emit if contiguous else emit.transpose(0, 1).contiguous().transpose(0, 1)
+    target = Padded(torch.tensor([[1, 6, 1, 1], [3, 2, -99, 10**9], [4, 4, 4, 4]]), torch.tensor([4, 2, 0]))
+    above = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    leaf = emit.detach().requires_grad_()
+    assert leaf.is_contiguous() == contiguous
+    expected, expected_gradient = torch.full((3, 5, 4), -math.inf, dtype=dtype), torch.zeros_like(emit)
+    for b, ids in enumerate(target.to_lists()):
+        for t, token in enumerate(ids):
+            expected[b, :, t] = emit[b, :, token]
+            expected_gradient[b, :, token] += above[b, :, t]
+    for name in ("native", "reference"):
+        with backend(name):
+            found = gather_tokens(leaf, target)
+            (gradient,) = torch.autograd.grad(found, leaf, above)
+            assert not gather_tokens(emit, target).requires_grad
+        assert torch.equal(found, expected)
+        torch.testing.assert_close(gradient, expected_gradient)
+
+
+def test_gathered_tokens_take_strided_ids_and_short_lengths() -> None:
+    emit = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0))
+    ids = torch.tensor([[0, 1], [2, 3], [4, 0]]).t()
+    target = Padded(ids, torch.tensor([3, 1], dtype=torch.int32))
+    with backend("native"):
+        found = gather_tokens(emit, target)
+    assert torch.equal(found[0], emit[0][:, [0, 2, 4]])
+    assert torch.equal(found[1, :, 0], emit[1, :, 1])
+    assert (found[1, :, 1:] == -math.inf).all()
+
+
+def test_unused_rules_may_hold_anything() -> None:
+    """Rows are done in whole vectors, so entries before the first right child are read, but never count."""
+    tree = SupportTree(21, 1)
+    grammar = random_grammar(tree, [21, 13], dtype=torch.float32)
+    target = random_target([9, 6])
+    unused = ~legal_chain_rules(tree, grammar.chain_lengths)
+    with backend("native"):
+        expected = (grammar.log_prob(target), log_prob_gradients(grammar, target).chain)
+        for rubbish in (math.nan, math.inf, 3e38):
+            chain = grammar.scores.chain.masked_fill(unused, rubbish)
+            dirty = RHPCFG(
+                RuleScores(chain, grammar.scores.prefix, grammar.scores.emit), grammar.chain_lengths
+            )
+            found = (dirty.log_prob(target), log_prob_gradients(dirty, target).chain)
+            assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("length", [7, 8, 9, 15, 16, 17])
+def test_lengths_around_whole_vectors(length: int) -> None:
+    grammar = random_grammar(SupportTree(18, 1), [18, 17], vocabulary=6, scale=5.0)
+    compare(grammar, random_target([length, length - 1], vocabulary=6), tolerance=1e-9)
 
 
 def test_gradients_arrive_scaled_by_what_comes_from_above() -> None:

@@ -327,31 +327,41 @@ def check_target(target: Padded, batch: int, vocabulary: int) -> None:
 def gather_tokens(emit: Float[Tensor, "B m V"], target: Padded) -> Float[Tensor, "B m N"]:
     """Log-probability of every target token at every node; -inf on padding."""
     check_target(target, emit.shape[0], emit.shape[2])
-    return _GatherTokens.apply(emit, target.ids, target.lengths, target.mask)  # type: ignore[no-any-return,no-untyped-call]
+    return _GatherTokens.apply(emit, target.ids, target.lengths)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _GatherTokens(torch.autograd.Function):
-    """`gather` whose gradient visits true positions only, by a kernel where one applies."""
+    """`gather` that visits true positions only, and so does its gradient; by kernels where they apply."""
 
     @staticmethod
-    def forward(ctx: Any, emit: Tensor, ids: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
-        known = ids.masked_fill(~mask, 0)
-        ctx.save_for_backward(known, lengths, mask)
+    def forward(ctx: Any, emit: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
+        ctx.save_for_backward(ids, lengths)
         ctx.shape = emit.shape
+        if use_native(emit) and emit.is_contiguous():  # kernels are compiled for contiguous arrays only
+            from pcfgnat.structures.kernels import pick_tokens
+
+            tokens = emit.new_empty((*emit.shape[:2], ids.shape[1]))
+            given = (emit.detach(), ids.contiguous(), lengths.long(), tokens)
+            pick_tokens(*(tensor.numpy() for tensor in given))
+            return tokens
+        mask = Padded(ids, lengths).mask
+        known = ids.masked_fill(~mask, 0)
         tokens = emit.gather(2, known.unsqueeze(1).expand(-1, emit.shape[1], -1))
         return tokens if bool(mask.all()) else tokens.masked_fill_(~mask.unsqueeze(1), NEG_INF)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        ids, lengths, mask = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        ids, lengths = ctx.saved_tensors
         result = grad.new_zeros(ctx.shape)
         if grad.requires_grad or not use_native(grad):
-            masked = grad.masked_fill(~mask.unsqueeze(1), 0.0)
-            return result.scatter_add(2, ids.unsqueeze(1).expand_as(grad), masked), None, None, None
+            mask = Padded(ids, lengths).mask
+            known = ids.masked_fill(~mask, 0).unsqueeze(1).expand_as(grad)
+            return result.scatter_add(2, known, grad.masked_fill(~mask.unsqueeze(1), 0.0)), None, None
         from pcfgnat.structures.kernels import scatter_tokens
 
-        scatter_tokens(grad.contiguous().numpy(), ids.numpy(), lengths.long().numpy(), result.numpy())
-        return result, None, None, None
+        given = (grad.contiguous(), ids.contiguous(), lengths.long(), result)
+        scatter_tokens(*(tensor.numpy() for tensor in given))
+        return result, None, None
 
 
 def best_allowed(

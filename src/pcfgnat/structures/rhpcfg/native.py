@@ -121,7 +121,7 @@ class _LogPartition(torch.autograd.Function):
         batch = ctx.batch
         given = (batch.chain, batch.prefix, batch.tokens)
         weight = grad.detach().to(torch.float64).numpy()
-        chain, prefix, tokens = (np.zeros_like(array) for array in given)
+        chain, prefix, tokens = (np.empty_like(array) for array in given)
         _run(outside_batch, batch, *ctx.limits, *ctx.tables, weight, chain, prefix, tokens)
         return (*map(torch.from_numpy, (tokens, chain, prefix)), None, None, None)
 

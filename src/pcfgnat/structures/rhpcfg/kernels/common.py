@@ -12,9 +12,10 @@ import numpy as np
 
 NEG_INF = -math.inf
 
-jit = numba.njit(nogil=True, cache=True)
+# Inlined, because numba counts references to arrays at every call that is left.
+jit = numba.njit(nogil=True, cache=True, forceinline=True)
 # Sums may be reordered, and so vectorised; NaN and infinity keep their meaning.
-jit_sum = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+jit_sum = numba.njit(nogil=True, cache=True, forceinline=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @jit
@@ -59,14 +60,26 @@ def fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, 
 
     Row 0 is ε and must hold zeros, as it does in fresh memory.
     """
-    before = 1 + (a - 1) * block  # offset o of the prefix tree is symbol before + o
+    before, one = 1 + (a - 1) * block, np.uint64(1)  # offset o of the prefix tree is symbol before + o
     for q in range(1, states.shape[0]):
-        is_leaf = states[q, 1] == 1  # inner nodes need a right child, so they derive two tokens at least
-        for i in range(length):
-            value[q, i] = tokens[before + states[q, 0], i] if is_leaf else NEG_INF
+        if states[q, 1] == 1:  # inner nodes need a right child, so they derive two tokens at least
+            symbol = before + states[q, 0]
+            for i in range(np.uint64(length)):
+                value[q, i] = tokens[symbol, i]
+    previous = 0
     for p in range(splits.shape[0]):
-        q, left, right, wide = splits[p, 0], splits[p, 2], splits[p, 3], splits[p, 5]
+        q, left, right, wide = splits[p, 0], splits[p, 2], splits[p, 3], np.uint64(splits[p, 5])
         weight, symbol = np.float64(prefix[a, splits[p, 1]]), before + splits[p, 4]
-        for i in range(length - wide - 1):
-            term = weight + value[left, i] + tokens[symbol, i + wide] + value[right, i + wide + 1]
-            value[q, i] = max(value[q, i], term) if best else log_add(value[q, i], term)
+        count = np.uint64(max(length - splits[p, 5] - 1, 0))
+        if q != previous:  # the first split of a state; all its splits stand together
+            for i in range(count):
+                value[q, i] = (
+                    weight + value[left, i] + tokens[symbol, i + wide] + value[right, i + wide + one]
+                )
+            for i in range(count, np.uint64(length)):
+                value[q, i] = NEG_INF
+        else:
+            for i in range(count):
+                term = weight + value[left, i] + tokens[symbol, i + wide] + value[right, i + wide + one]
+                value[q, i] = max(value[q, i], term) if best else log_add(value[q, i], term)
+        previous = q

@@ -19,7 +19,13 @@ from pcfgnat.structures.rhpcfg.kernels.common import (
     rest_range,
     start_range,
 )
-from pcfgnat.structures.rhpcfg.kernels.exponential import rule_maximum, scale_rules
+from pcfgnat.structures.rhpcfg.kernels.exponential import (
+    VECTOR,
+    exp_for,
+    log_for,
+    rule_maximum,
+    scale_rules,
+)
 
 # A span that exceeds the scale by more than this many nats becomes the new scale.
 RESCALE = 20.0
@@ -28,19 +34,40 @@ EXP_OF_ZERO = -40.0
 
 
 @jit_sum
-def add_up(totals, rules, scaled_spans, start, stop, first, last, pair):
-    """`totals[i, t] = Σ_c rules[i, c] · scaled_spans[t, c]` for one left child or for a pair of them."""
-    low, high = np.uint64(start), np.uint64(stop)
-    for t in range(np.uint64(first), np.uint64(last)):
-        total, other_total = totals.dtype.type(0), totals.dtype.type(0)
-        if pair:  # both at once: reading the spans is most of the work
-            for c in range(low, high):
-                total += rules[0, c] * scaled_spans[t, c]
-                other_total += rules[1, c] * scaled_spans[t, c]
+def add_up(totals, weights, j, pair, table, start, stop, first, last):
+    """`totals[j, t] = Σ_c weights[j, c] · table[c, t]`, and the same for j + 1 if `pair`.
+
+    Four rows at a time for two sums: reading and writing rows is most of the work.
+    """
+    low, high, one, k = np.uint64(first), np.uint64(last), np.uint64(1), j + 1
+    for t in range(low, high):
+        totals[j, t] = 0
+    if pair:
+        for t in range(low, high):
+            totals[k, t] = 0
+    c, end = np.uint64(start), np.uint64(stop)
+    while c + one + one + one < end:
+        d, e, f = c + one, c + one + one, c + one + one + one
+        p, q, r, s = weights[j, c], weights[j, d], weights[j, e], weights[j, f]
+        if pair:
+            other_p, other_q, other_r, other_s = weights[k, c], weights[k, d], weights[k, e], weights[k, f]
+            for t in range(low, high):
+                w, x, y, z = table[c, t], table[d, t], table[e, t], table[f, t]
+                totals[j, t] += p * w + q * x + r * y + s * z
+                totals[k, t] += other_p * w + other_q * x + other_r * y + other_s * z
         else:
-            for c in range(low, high):
-                total += rules[0, c] * scaled_spans[t, c]
-        totals[0, t], totals[1, t] = total, other_total
+            for t in range(low, high):
+                totals[j, t] += p * table[c, t] + q * table[d, t] + r * table[e, t] + s * table[f, t]
+        c = f + one
+    while c < end:
+        p = weights[j, c]
+        for t in range(low, high):
+            totals[j, t] += p * table[c, t]
+        if pair:
+            q = weights[k, c]
+            for t in range(low, high):
+                totals[k, t] += q * table[c, t]
+        c = c + one
 
 
 @jit
@@ -61,26 +88,34 @@ def log_sum(chain, a, j, spans, t, stop):
 
 
 @jit
+def enter_logs(rights, totals, a, j, first, last, scale, largest, trust):
+    """`rights[a, j, t] = log G[a, j, t]` from scaled sums; returns how many of these cannot be trusted."""
+    doubtful, single = 0, totals.itemsize == 4
+    for t in range(np.uint64(first), np.uint64(last)):
+        rights[a, j, t] = log_for(totals[j, t], single) + (scale[t] + largest)
+        doubtful += not totals[j, t] > trust
+    return doubtful
+
+
+@jit
 def sum_over_right(
     chain, a, stop, first, last, spans, rights, maxima, rules, scaled_spans, scale, totals, cutoff, trust
 ):
     """G[a, j, t] for all left children j and for `first ≤ t < last`."""
     lefts = chain.shape[1] if a > 0 else 1
+    whole_first, whole_last = first // VECTOR * VECTOR, (last + VECTOR - 1) // VECTOR * VECTOR
+    for j in range(lefts):
+        maxima[a, j] = rule_maximum(chain, a, j, stop)
+        scale_rules(chain, a, j, stop, maxima[a, j], cutoff, rules)
     for j in range(0, lefts, 2):
-        pair = min(2, lefts - j)
-        for i in range(pair):
-            maxima[a, j + i] = rule_maximum(chain, a, j + i, stop)
-            scale_rules(chain, a, j + i, stop, maxima[a, j + i], cutoff, rules, i)
-        add_up(totals, rules, scaled_spans, a + 1, stop, first, last, pair == 2)
-        for i in range(pair):
-            largest = maxima[a, j + i]
-            if largest == NEG_INF:
-                continue
+        add_up(totals, rules, j, j + 1 < lefts, scaled_spans, a + 1, stop, whole_first, whole_last)
+    for j in range(lefts):
+        doubtful = enter_logs(rights, totals, a, j, first, last, scale, np.float64(maxima[a, j]), trust)
+        if doubtful > 0:
             for t in range(first, last):
-                if totals[i, t] > trust:
-                    rights[a, j + i, t] = math.log(totals[i, t]) + scale[t] + largest
-                elif scale[t] != NEG_INF:
-                    rights[a, j + i, t] = log_sum(chain, a, j + i, spans, t, stop)
+                if not totals[j, t] > trust:
+                    possible = maxima[a, j] != NEG_INF and scale[t] != NEG_INF
+                    rights[a, j, t] = log_sum(chain, a, j, spans, t, stop) if possible else NEG_INF
 
 
 @jit
@@ -97,40 +132,62 @@ def fill_terms(terms, value, tokens, states, rights, a, own, length, first, last
 
 
 @jit
-def sum_over_left(terms, lefts, a, first, last, spans, shares):
+def sum_over_left(terms, lefts, a, first, last, spans, shares, largest, total):
     """S[a, s] for `first ≤ s < last`: sum over left children and how many tokens they derive.
 
     `shares[a, q, s]` keeps what prefix state q contributes: the outside pass needs it.
     """
-    for s in range(first, last):
-        largest = terms[0, s]
-        for q in range(1, lefts):
-            largest = terms[q, s] if not terms[q, s] <= largest else largest
-        if lefts == 1 or largest == NEG_INF:
-            spans[a, s], shares[a, 0, s] = largest, 1
-            continue
-        total = 0.0
-        for q in range(lefts):
-            below = terms[q, s] - largest
-            terms[q, s] = 1.0 if below == 0.0 else 0.0 if below < EXP_OF_ZERO else math.exp(below)
-            total += terms[q, s]
-        spans[a, s] = largest + math.log(total)
-        for q in range(lefts):
-            shares[a, q, s] = terms[q, s] / total
+    low, high, single = np.uint64(first), np.uint64(last), shares.itemsize == 4
+    if lefts == 1:
+        for s in range(low, high):
+            spans[a, s], shares[a, 0, s] = terms[0, s], 1
+        return
+    for s in range(low, high):
+        largest[s], total[s] = terms[0, s], 0.0
+    for q in range(1, lefts):
+        for s in range(low, high):  # the second disjunct lets NaN through
+            raised = terms[q, s] > largest[s] or terms[q, s] != terms[q, s]
+            largest[s] = terms[q, s] if raised else largest[s]
+    for q in range(lefts):
+        for s in range(low, high):
+            below = terms[q, s] - largest[s]
+            weight = exp_for(below if below > EXP_OF_ZERO else EXP_OF_ZERO, single)
+            terms[q, s] = weight if below > EXP_OF_ZERO else 0.0
+            total[s] += terms[q, s]
+    for s in range(low, high):  # where nothing is possible the total is 0, and its log any number: -inf stays
+        spans[a, s] = largest[s] + log_for(total[s], single)
+        total[s] = 1.0 / max(total[s], 1.0)
+    for q in range(lefts):
+        for s in range(low, high):
+            shares[a, q, s] = terms[q, s] * total[s]
 
 
 @jit
-def enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff):
-    """`scaled_spans[t, a] = exp(spans[a, t] - scale[t])`, raising the scale of later nodes where needed."""
+def raise_scale(scaled_spans, scale, spans, a, first, last, stop):
+    """Make S[a, t] the scale wherever it exceeds it by far: what was scaled before is multiplied down."""
     for t in range(first, last):
         span = spans[a, t]
         if span > scale[t] + RESCALE or span != span:
             factor = scaled_spans.dtype.type(math.exp(scale[t] - span))
             for c in range(a + 1, stop):
-                scaled_spans[t, c] *= factor
+                scaled_spans[c, t] *= factor
             scale[t] = span
-        below = span - scale[t]
-        scaled_spans[t, a] = 0 if below <= cutoff or span == NEG_INF else math.exp(below)
+
+
+@jit
+def enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff):
+    """`scaled_spans[a, t] = exp(spans[a, t] - scale[t])`, raising the scale of later nodes where needed."""
+    low, high = np.uint64(first), np.uint64(last)
+    too_large = 0
+    for t in range(low, high):
+        too_large += not spans[a, t] <= scale[t] + RESCALE
+    if too_large > 0:
+        raise_scale(scaled_spans, scale, spans, a, first, last, stop)
+    single = scaled_spans.itemsize == 4
+    for t in range(low, high):  # where scale and span are both -inf, their difference is no number: 0
+        below = spans[a, t] - scale[t]
+        scaled = exp_for(below if below > cutoff else cutoff, single)
+        scaled_spans[a, t] = scaled if below > cutoff else 0.0
 
 
 @jit
@@ -157,10 +214,11 @@ def inside_batch(
     Shares of left children `[B, C, Q, N]` and the rules' maxima `[B, C, d]` are kept for the outside pass.
     """
     nodes, block, width = chains.shape[1], chains.shape[2], token_weights.shape[2]
-    rules = np.zeros((2, nodes), dtype=chains.dtype)
-    scaled_spans = np.zeros((width, nodes), dtype=chains.dtype)
-    totals = np.zeros((2, width), dtype=chains.dtype)
-    scale = np.zeros(width)
+    rules = np.zeros((block, nodes), dtype=chains.dtype)
+    padded_width = (width + VECTOR - 1) // VECTOR * VECTOR
+    scaled_spans = np.zeros((nodes, padded_width), dtype=chains.dtype)
+    totals = np.zeros((block, padded_width), dtype=chains.dtype)
+    scale, largest, total = np.zeros(width), np.zeros(width), np.zeros(width)
     value, terms = np.zeros((states.shape[0], width)), np.zeros((states.shape[0], width))
     for b in range(first_sentence, last_sentence):
         chain, prefix, tokens, spans, rights = (
@@ -190,6 +248,7 @@ def inside_batch(
                 fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, False)
             first, last = start_range(a, length, stop, block, False)
             fill_terms(terms, value, tokens, states, rights, a, 1 + a * block, length, first, last)
-            sum_over_left(terms, len(states) if a > 0 else 1, a, first, last, spans, all_shares[b])
+            lefts = states.shape[0] if a > 0 else 1
+            sum_over_left(terms, lefts, a, first, last, spans, all_shares[b], largest, total)
             enter_spans(scaled_spans, scale, spans, a, first, last, stop, cutoff)
         log_z[b] = spans[0, 0]

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from pcfgnat.structures.rhpcfg.kernels.common import NEG_INF, fill_prefix_values, jit, rest_range, start_range
+from pcfgnat.structures.rhpcfg.kernels.common import (
+    NEG_INF,
+    fill_prefix_values,
+    jit,
+    rest_range,
+    start_range,
+)
 
 
 @jit
@@ -26,6 +32,24 @@ def raise_rights(rights, chain, a, j, spans, stop, first, last):
         for t in range(low, high):
             rights[a, j, t] = p + spans[c, t] if p + spans[c, t] > rights[a, j, t] else rights[a, j, t]
         c = c + one
+
+
+@jit
+def raise_rights_pair(rights, chain, a, j, spans, stop, first, last):
+    """`raise_rights` for left children j and j + 1 at once, two right children at a time."""
+    low, high, one, k = np.uint64(first), np.uint64(last), np.uint64(1), j + 1
+    c, end = np.uint64(a + 1), np.uint64(stop)
+    while c < end:
+        d = c + one if c + one < end else c
+        p, q = np.float64(chain[a, j, c]), np.float64(chain[a, j, d])
+        r, s = np.float64(chain[a, k, c]), np.float64(chain[a, k, d])
+        for t in range(low, high):
+            best, other = rights[a, j, t], rights[a, k, t]
+            best = p + spans[c, t] if p + spans[c, t] > best else best
+            other = r + spans[c, t] if r + spans[c, t] > other else other
+            rights[a, j, t] = q + spans[d, t] if q + spans[d, t] > best else best
+            rights[a, k, t] = s + spans[d, t] if s + spans[d, t] > other else other
+        c = d + one
 
 
 @jit
@@ -58,8 +82,12 @@ def fill_tables(chain, prefix, tokens, states, splits, length, stop, value, span
     for a in range(stop - 2, -1, -1):
         first, last = rest_range(a, length, stop, block, any_start)
         if first < last:
-            for j in range(block if a > 0 else 1):
-                raise_rights(rights, chain, a, j, spans, stop, first, last)
+            lefts = block if a > 0 else 1
+            for j in range(0, lefts, 2):
+                if j + 1 < lefts:
+                    raise_rights_pair(rights, chain, a, j, spans, stop, first, last)
+                else:
+                    raise_rights(rights, chain, a, j, spans, stop, first, last)
         if a > 0:
             fill_prefix_values(value, prefix, tokens, states, splits, a, length, block, True)
         first, last = start_range(a, length, stop, block, any_start)
