@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from pcfgnat.models import MODELS, SPECIAL_TOKENS, Batch, ParallelModel
 from pcfgnat.models.glancing import GlancingConfig
 from pcfgnat.models.parallel import Memory, _opposite
-from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens
+from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens, backend
 from tests.models.parallel_models import BUILDERS, BY_LENGTH, SEARCHES, SMALL, STRATEGIES, UNDROPPED, made
 from tests.models.sentences import (
     BOS,
@@ -220,6 +220,14 @@ def test_a_sweep_translates_under_each_penalty(name: str, strategy: str) -> None
         assert [[sentence[index]] for sentence in swept] == expected
     if (name, strategy) in BY_LENGTH:
         assert any(len(set(sentence)) > 1 for sentence in swept)
+
+
+@every_search
+def test_without_kernels_translations_are_the_same(name: str, strategy: str) -> None:
+    model, source, search = made(name), source_of(5, 2), Search(strategy, beam_size=2)
+    native = model.translate(source, search)
+    with backend("reference"):
+        assert ids(model.translate(source, search)) == ids(native)
 
 
 @every_model

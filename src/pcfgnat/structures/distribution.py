@@ -408,7 +408,7 @@ def choose_lengths(
     for sentence, (row, limit) in enumerate(zip(scores, limits, strict=True)):
         lengths = range(1, limit + 1)
         indices = choose(row[1 : limit + 1], lengths)
-        if min(indices) < 0:
+        if min(indices, default=0) < 0:
             raise ValueError(f"sentence {sentence} has no derivation of at most {limit} tokens")
         chosen.append([lengths[index] for index in indices])
     return chosen

@@ -17,7 +17,7 @@ class RuleScores:
     prefix: `[b, k, r]` for rule r of `SupportTree.prefix_rules()` in the prefix tree of main-chain node k
     emit:   `[b, i, v]` for token v at symbol i
 
-    Entries that no rule of the grammar uses are never read.
+    Entries that no rule of the grammar uses count for nothing, whatever they hold.
     """
 
     chain: Float[Tensor, "B C d C"]
