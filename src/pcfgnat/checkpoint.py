@@ -178,16 +178,26 @@ def save_checkpoint(
         (partial / CARD).write_text(model_card(complete, parameters, Path(directory).name), encoding="utf-8")
 
 
-def average_checkpoints(sources: Sequence[Path], output: Path, dtype: torch.dtype | None = None) -> None:
+def average_checkpoints(
+    sources: Sequence[Path],
+    output: Path,
+    dtype: torch.dtype | None = None,
+    length_penalty: float | None = None,
+) -> None:
     """Write the mean of the weights of several checkpoints of one model; all else is the first's.
 
-    `dtype` is that of numbers on the disk, the first's own if not given.
+    `dtype` is that of numbers on the disk and `length_penalty` what the result translates with, unless asked
+    otherwise; the first's own if not given.
     """
     mean = averaged(sources)
     first = Checkpoint.open(sources[0])
     known = first.description.training
     facts = known if len(sources) == 1 else {**known, "average_of": len(sources)}
-    save_checkpoint(output, mean, first.tokenizer, replace(first.description, training=facts), dtype)
+    search = first.description.search
+    if length_penalty is not None:
+        search = replace(search, length_penalty=length_penalty)
+    description = replace(first.description, training=facts, search=search)
+    save_checkpoint(output, mean, first.tokenizer, description, dtype)
 
 
 def averaged(sources: Sequence[Path]) -> dict[str, Tensor]:

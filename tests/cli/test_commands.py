@@ -341,7 +341,8 @@ def test_average_and_info(world: World, tmp_path: Path, capsys: Capture) -> None
     means = Checkpoint.open(tmp_path / "mean").weights()
     one, two = Checkpoint.open(world.teacher).weights(), Checkpoint.open(world.other).weights()
     assert all(bool((means[name] - (one[name] + two[name]) / 2).abs().max() < 1e-6) for name in means)
-    out(capsys, "average", world.teacher, "--half", "--output", tmp_path / "half")
+    out(capsys, "average", world.teacher, "--half", "--beta", "1.25", "--output", tmp_path / "half")
+    assert Checkpoint.open(tmp_path / "half").description.search.length_penalty == 1.25
     halves = Checkpoint.open(tmp_path / "half").weights()
     assert all(bool((halves[name] == one[name].half()).all()) for name in one)
     assert "average_of" not in Checkpoint.open(tmp_path / "half").description.training

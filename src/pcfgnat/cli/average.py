@@ -17,6 +17,12 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="the new checkpoint")
     parser.add_argument("--half", action="store_true", help="store the weights in half precision")
+    parser.add_argument(
+        "--beta",
+        type=float,
+        metavar="B",
+        help="what the result translates with, as `evaluate --tune-on` found",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -25,5 +31,6 @@ def run(options: argparse.Namespace) -> None:
 
     from pcfgnat.checkpoint import average_checkpoints
 
-    average_checkpoints(options.checkpoints, options.output, torch.float16 if options.half else None)
+    dtype = torch.float16 if options.half else None
+    average_checkpoints(options.checkpoints, options.output, dtype, options.beta)
     print(f"average of {len(options.checkpoints)} checkpoints written to {options.output}")
