@@ -1,8 +1,9 @@
 # Every target sets up what it needs; `make` alone lists them.
 
 PYTHON ?= python3
-JOBS ?= 0
+JOBS ?= 2
 VENV := .venv
+DEMO := "Where is the train station?" "I would like a cup of tea." "My brother has bought a new car."
 RUN := $(VENV)/bin/python
 
 # Relative, so that a path with spaces does no harm. Older pips do not know the second name and ignore it.
@@ -25,17 +26,17 @@ export CHECK_PYTHON
 .PHONY: help demo test test-slow lint bench clean
 
 help:
-	@echo 'make demo       parse and draw a sentence with a small grammar'
+	@echo 'make demo       translate three sentences with the model that comes along, and draw their trees'
 	@echo 'make test       lint, then all tests but the slow ones'
 	@echo 'make test-slow  all tests, with array bounds checked inside the compiled kernels'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      time the dynamic programs'
 	@echo 'make clean      remove caches and build products; .venv stays'
 	@echo
-	@echo 'PYTHON=python3.12 chooses the interpreter of .venv; JOBS=2 runs the tests in two processes.'
+	@echo 'PYTHON=python3.12 chooses the interpreter of .venv; JOBS=0 runs the tests in one process.'
 
 demo: $(VENV)/.installed
-	$(RUN) examples/parse_a_sentence.py
+	$(RUN) -m pcfgnat translate --tree $(DEMO)
 
 test: lint
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(JOBS)

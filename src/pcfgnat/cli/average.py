@@ -21,7 +21,7 @@ def add_command(commands: Commands) -> None:
         "--beta",
         type=float,
         metavar="B",
-        help="what the result translates with, as `evaluate --tune-on` found",
+        help="what the result translates with, as `evaluate --tune-on` finds",
     )
 
 

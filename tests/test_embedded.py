@@ -1,0 +1,52 @@
+"""The model that comes with the package: small, attributed, and able to translate."""
+
+from pathlib import Path
+
+import pytest
+
+from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.translator import Translator, embedded_model
+
+MEGABYTE = 2**20
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load()
+
+
+def test_is_small() -> None:
+    files = [path for path in Path(embedded_model()).rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 20 * MEGABYTE
+
+
+def test_says_what_it_is() -> None:
+    description = Checkpoint.open(embedded_model()).description
+    assert description.model == "pcfg"
+    assert (description.languages.source, description.languages.target) == ("en", "de")
+    card = (Path(embedded_model()) / "README.md").read_text(encoding="utf-8")
+    assert "tatoeba.org" in card
+    assert "CC-BY 2.0 FR" in card
+
+
+@pytest.mark.parametrize(
+    ("english", "words"),
+    [
+        ("Where is the train station?", {"Wo", "ist", "Bahnhof"}),
+        ("I am tired.", {"Ich", "bin", "müde"}),
+        ("The book is on the table.", {"Buch", "ist", "auf", "Tisch"}),
+    ],
+)
+def test_translates(translator: Translator, english: str, words: set[str]) -> None:
+    translation = translator(english)
+    assert words <= set(translation.text.replace("?", " ").replace(".", " ").split())
+    assert translation.tree is not None
+    assert translation.tree.log_prob == pytest.approx(translation.score)
+
+
+def test_keeps_what_is_empty_and_survives_what_it_never_saw(translator: Translator) -> None:
+    texts = ["", "   ", "☃ 漢字 ꙮ", "word " * 500]
+    translations = translator(texts)
+    assert [translation.text for translation in translations[:2]] == ["", ""]
+    assert all(translation.text for translation in translations[2:])
+    assert translations[3].notes
