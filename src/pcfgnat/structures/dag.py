@@ -2,26 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pcfgnat.structures.by_length import ByLength, LengthChooser, choose_lengths, trace
 from pcfgnat.structures.distribution import (
     Alignment,
     Hypothesis,
-    LengthChooser,
     Padded,
     Search,
-    SequenceDistribution,
     TreePosterior,
     best_tokens,
     check_lengths,
-    choose_lengths,
     gather_tokens,
-    pick_length,
-    rank_lengths,
 )
 from pcfgnat.structures.parse_tree import ParseTree
 from pcfgnat.structures.rhpcfg import engine
@@ -32,7 +27,7 @@ from pcfgnat.structures.semiring import NEG_INF, Semiring
 
 
 @dataclass(frozen=True, eq=False)
-class DAG(SequenceDistribution):
+class DAG(ByLength):
     """p(Y|X) = Σ over paths from vertex 0 to vertex `num_nodes[b] - 1`, one token a vertex.
 
     This is the right-heavy grammar of depth 0, where vertex v is symbol v + 1: all dynamic programs are the
@@ -43,6 +38,8 @@ class DAG(SequenceDistribution):
 
     Entries with j ≤ i and those of vertices beyond `num_nodes[b]` are never looked at.
     """
+
+    by_length = ("viterbi", "joint-viterbi")
 
     transitions: Float[Tensor, "B M M"]
     emit: Float[Tensor, "B M V"]
@@ -92,7 +89,7 @@ class DAG(SequenceDistribution):
                 reasons[index] = f"{length} tokens, but {vertices} vertices emit 2 to {vertices}"
         return reasons
 
-    def mode(self, search: Search) -> list[Hypothesis]:
+    def _decode(self, search: Search, choose: LengthChooser) -> list[list[Hypothesis]]:
         """Decode by one of four strategies; the last two respect `max_length` and the length penalty.
 
         - `greedy`: the most probable transition at each vertex
@@ -101,27 +98,6 @@ class DAG(SequenceDistribution):
           `score / L^β` with tokens
         - `joint-viterbi`: the best path and tokens together, over all lengths
         """
-        return [best for (best,) in self.modes(search, (search.length_penalty,))]
-
-    def modes(self, search: Search, length_penalties: Sequence[float]) -> list[list[Hypothesis]]:
-        """Decode once for each penalty, in one pass."""
-        return self._decode(
-            search, lambda scores, lengths: [pick_length(scores, lengths, beta) for beta in length_penalties]
-        )
-
-    def n_best(self, search: Search) -> list[list[Hypothesis]]:
-        """Return the best paths of the best lengths; where a strategy finds one path only, that one."""
-        if search.strategy not in ("viterbi", "joint-viterbi"):
-            return super().n_best(search)
-        return self._decode(
-            search,
-            lambda scores, lengths: (
-                rank_lengths(scores, lengths, search.length_penalty)[: search.results] or [-1]
-            ),
-        )
-
-    def _decode(self, search: Search, choose: LengthChooser) -> list[list[Hypothesis]]:
-        """Decode every sentence; `choose` picks from the scores of all lengths the indices of some."""
         search.require("greedy", "lookahead", "viterbi", "joint-viterbi")
         with torch.no_grad():
             token_scores, tokens = best_tokens(self.emit, search.special_tokens, 0, self.num_nodes - 1)
@@ -206,12 +182,7 @@ class DAG(SequenceDistribution):
         """Best path and tokens together, over all lengths."""
         table = self._best_by_length(search, token_scores)
         chosen = choose_lengths(table.scores.tolist(), self._limits(search), choose)
-        columns = zip_longest(*chosen, fillvalue=2)  # one trace of the whole batch for each column
-        traced = [table.nodes(list(lengths)) for lengths in columns]
-        return [
-            [_vertices(symbols[index]) for symbols in traced[: len(lengths)]]
-            for index, lengths in enumerate(chosen)
-        ]
+        return [[_vertices(symbols) for symbols in found] for found in trace(table, chosen)]
 
     def _best_by_length(self, search: Search, token_scores: Float[Tensor, "B M"]) -> LengthTable:
         return engine.best_by_length(

@@ -1,7 +1,7 @@
 """What every one-pass model returns: a distribution over sentences, its posteriors and its decodings."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +21,6 @@ from pcfgnat.structures.semiring import (
     SampleSemiring,
     Semiring,
 )
-
-# from scores and their lengths to indices of those that are wanted; -1: there is none
-LengthChooser = Callable[[Sequence[float], Sequence[int]], list[int]]
 
 
 @dataclass(frozen=True)
@@ -386,29 +383,3 @@ def best_tokens(
         score[:, first], token[:, first] = emit[:, first, special.bos], special.bos
         score[sentence, last], token[sentence, last] = emit[sentence, last, special.eos], special.eos
     return score, token
-
-
-def pick_length(scores: Sequence[float], lengths: Sequence[int], length_penalty: float) -> int:
-    """Index of the length whose `score / L^β` is best; the shorter one on a tie, -1 if all are impossible."""
-    return next(iter(rank_lengths(scores, lengths, length_penalty)), -1)
-
-
-def rank_lengths(scores: Sequence[float], lengths: Sequence[int], length_penalty: float) -> list[int]:
-    """Indices of all possible lengths by `score / L^β`, best first, the shorter one before the longer."""
-    values = [score / length**length_penalty for score, length in zip(scores, lengths, strict=True)]
-    possible = [index for index, score in enumerate(scores) if score > NEG_INF]
-    return sorted(possible, key=lambda index: -values[index])
-
-
-def choose_lengths(
-    scores: Sequence[Sequence[float]], limits: Sequence[int], choose: LengthChooser
-) -> list[list[int]]:
-    """Return the lengths that `choose` picks for each sentence, whose `scores` are by length from 0 on."""
-    chosen = []
-    for sentence, (row, limit) in enumerate(zip(scores, limits, strict=True)):
-        lengths = range(1, limit + 1)
-        indices = choose(row[1 : limit + 1], lengths)
-        if min(indices, default=0) < 0:
-            raise ValueError(f"sentence {sentence} has no derivation of at most {limit} tokens")
-        chosen.append([lengths[index] for index in indices])
-    return chosen

@@ -1,26 +1,19 @@
 """The distribution over sentences that a right-heavy grammar defines."""
 
-from collections.abc import Sequence
-from itertools import zip_longest
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pcfgnat.structures.by_length import ByLength, LengthChooser, choose_lengths, trace
 from pcfgnat.structures.distribution import (
     Alignment,
     Hypothesis,
-    LengthChooser,
     Padded,
     Search,
-    SequenceDistribution,
     TreePosterior,
     best_tokens,
     check_lengths,
-    choose_lengths,
     gather_tokens,
-    pick_length,
-    rank_lengths,
 )
 from pcfgnat.structures.parse_tree import ParseTree
 from pcfgnat.structures.rhpcfg import engine
@@ -38,11 +31,14 @@ from pcfgnat.structures.rhpcfg.support_tree import SupportTree
 from pcfgnat.structures.semiring import Semiring
 
 
-class RHPCFG(SequenceDistribution):
+class RHPCFG(ByLength):
     """p(Y|X) = Σ over parse trees (paper, section 3.3), for a batch of grammars of different sizes.
 
     Sentence b uses the first `chain_lengths[b]` main-chain nodes; the last of them derives the last token.
+    Decoding: `viterbi` (best tree and tokens over all lengths), `greedy` or `lookahead`.
     """
+
+    by_length = ("viterbi",)
 
     def __init__(self, scores: RuleScores, chain_lengths: Int[Tensor, "B"]) -> None:
         check_lengths(
@@ -78,27 +74,6 @@ class RHPCFG(SequenceDistribution):
                 )
         return reasons
 
-    def mode(self, search: Search) -> list[Hypothesis]:
-        """Decode: `viterbi` (best tree and tokens over all lengths), `greedy` or `lookahead`."""
-        return [best for (best,) in self.modes(search, (search.length_penalty,))]
-
-    def modes(self, search: Search, length_penalties: Sequence[float]) -> list[list[Hypothesis]]:
-        """Decode once for each penalty, in one pass."""
-        return self._decode(
-            search, lambda scores, lengths: [pick_length(scores, lengths, beta) for beta in length_penalties]
-        )
-
-    def n_best(self, search: Search) -> list[list[Hypothesis]]:
-        """Return the best trees of the best lengths; where a strategy finds one tree only, that one."""
-        if search.strategy != "viterbi":
-            return super().n_best(search)
-        return self._decode(
-            search,
-            lambda scores, lengths: (
-                rank_lengths(scores, lengths, search.length_penalty)[: search.results] or [-1]
-            ),
-        )
-
     def _decode(self, search: Search, choose: LengthChooser) -> list[list[Hypothesis]]:
         """Decode every sentence; `choose` picks from the scores of all lengths the indices of some."""
         search.require("viterbi", "greedy", "lookahead")
@@ -109,14 +84,9 @@ class RHPCFG(SequenceDistribution):
                 return [[hypothesis] * wanted for hypothesis in self._derive(search, choice)]
             table, tokens = self.viterbi_table(search)
             chosen = choose_lengths(table.scores.tolist(), self._limits(search), choose)
-            columns = zip_longest(*chosen, fillvalue=2)  # one trace of the whole batch for each column
-            traced = [table.nodes(list(lengths)) for lengths in columns]
             return [
-                [
-                    self._hypothesis(index, nodes[index], tokens[index, list(nodes[index])].tolist())
-                    for nodes in traced[: len(lengths)]
-                ]
-                for index, lengths in enumerate(chosen)
+                [self._hypothesis(index, nodes, tokens[index, list(nodes)].tolist()) for nodes in found]
+                for index, found in enumerate(trace(table, chosen))
             ]
 
     def viterbi_table(self, search: Search) -> tuple[LengthTable, Int[Tensor, "B m"]]:
