@@ -47,17 +47,24 @@ def _claimed(path: Path) -> Iterator[Path]:
     partial.mkdir(parents=True, exist_ok=True)
     handle = os.open(partial, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise TextError(f"another process is writing {path}") from error
-        except OSError:
-            pass  # not every file system has locks
+        if not lock(handle):
+            raise TextError(f"another process is writing {path}")
         for left in partial.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield partial
     finally:
         os.close(handle)
+
+
+def lock(handle: int) -> bool:
+    """Keep other processes out until the handle is closed; false if one of them was faster."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # not every file system has locks
+    return True
 
 
 def _to_disk(directory: Path) -> None:

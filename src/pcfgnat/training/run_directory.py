@@ -1,6 +1,5 @@
 """The directory of a run: who may write to it, and what must be cleared away before it goes on."""
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pcfgnat.config import dump_toml, to_dict
+from pcfgnat.text.files import lock
 from pcfgnat.training.config import TrainConfig, TrainingError, check_same_run
 from pcfgnat.training.logs import write_atomically
 from pcfgnat.training.state import StateStore
@@ -76,12 +76,8 @@ def _check_is_run(path: Path) -> None:
 def _locked(path: Path) -> Iterator[None]:
     handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise TrainingError(f"another process is training in {path}") from error
-        except OSError:
-            pass  # not every file system has locks
+        if not lock(handle):
+            raise TrainingError(f"another process is training in {path}")
         yield
     finally:
         os.close(handle)

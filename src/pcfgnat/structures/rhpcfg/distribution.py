@@ -140,7 +140,8 @@ class RHPCFG(ByLength):
         return Hypothesis(tuple(tokens), tree.log_prob, nodes, tree)
 
     def _limits(self, search: Search) -> list[int]:
-        return search.limits([self.support(index).max_length for index in self._batch()])
+        depth = self.tree.prefix_depth
+        return search.limits([SupportTree(n, depth).max_length for n in self.chain_lengths.tolist()])
 
     def _batch(self) -> range:
         return range(len(self.chain_lengths))
