@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pcfgnat.draw import translation_html
 from pcfgnat.structures import Hypothesis, ParseTree
 from pcfgnat.text import Tokenizer
 
@@ -99,6 +100,10 @@ class Translation:
         rows = zip(*(part.candidates for part in parts), strict=False)  # as many as all parts have
         best, *others = [Candidate.joined(row) for row in rows]
         return cls(source, best.text, best.score, best.pieces, None, tuple(others), tuple(parts), (note,))
+
+    def _repr_html_(self) -> str:
+        """Show the tree in a notebook."""
+        return translation_html(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; what there is none of is left out."""

@@ -9,16 +9,17 @@ tree, that tree hangs from the line in front of the word:
 """
 
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from pcfgnat.draw.data import read_tree
+from pcfgnat.draw.text import characters, is_wide
 
 MIN_WIDTH = 20
 PERCENTAGES = {"token_log_prob": "token %", "rule_log_prob": "rule %"}
 STYLES = {"chain": "\x1b[1m", "line": "\x1b[2m", "number": "\x1b[36m", "": ""}
 RESET = "\x1b[0m"
-JOINERS = ("\u200c", "\u200d")
 
 Node = Mapping[str, Any]
 Cell = tuple[str, str]  # what stands in a terminal column, and its style
@@ -32,16 +33,15 @@ def draw_terminal(tree: Mapping[str, Any], width: int = 100, colour: bool = Fals
     """
     if width < MIN_WIDTH:
         raise ValueError(f"width must be at least {MIN_WIDTH}, got {width}")
+    depths = [word.depth for word in read_tree(tree)]
     nodes: Sequence[Node] = tree["nodes"]
-    if not nodes:
-        raise ValueError("a tree must have nodes, got none")
     labels = {name: label for name, label in PERCENTAGES.items() if name in nodes[0]}
     gutter = max((len(label) + 1 for label in labels.values()), default=0)
     columns = _columns(nodes, labels, room=width - gutter)
     pieces = []
     for start, stop in _pieces(nodes, columns, room=width - gutter):
         canvas = _Canvas(start, stop)
-        _draw_words(canvas, nodes, columns)
+        _draw_words(canvas, nodes, columns, depths)
         lines = [(" " * gutter, cells) for cells in canvas.lines()]
         for name, label in labels.items():
             canvas = _Canvas(start, stop)
@@ -54,20 +54,8 @@ def draw_terminal(tree: Mapping[str, Any], width: int = 100, colour: bool = Fals
 def text_cells(text: str) -> tuple[str, ...]:
     """Cut a text into terminal columns: a wide character takes two, the second empty, an accent none."""
     cells: list[str] = []
-    base = 0
-    for character in unicodedata.normalize("NFC", text) or "∅":
-        category = unicodedata.category(character)
-        if cells and (category in ("Mn", "Me") or character in JOINERS):
-            cells[base] += character
-            continue
-        if character.isspace():
-            character = "␣"
-        elif category in ("Cc", "Cf", "Cs"):  # would steer the terminal
-            character = "�"
-        base = len(cells)
-        cells.append(character)
-        if unicodedata.east_asian_width(character) in ("W", "F"):
-            cells.append("")
+    for character in characters(text):
+        cells += [character, ""] if is_wide(character) else [character]
     return tuple(cells)
 
 
@@ -138,9 +126,11 @@ def _pieces(nodes: Sequence[Node], columns: Sequence[_Column], room: int) -> lis
     return pieces
 
 
-def _draw_words(canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Column]) -> None:
+def _draw_words(
+    canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Column], depths: Sequence[int]
+) -> None:
     canvas.put(0, columns[0].right, "─" * (columns[-1].left - columns[0].right), "line")
-    for node, column, depth in zip(nodes, columns, _depths(nodes), strict=True):
+    for node, column, depth in zip(nodes, columns, depths, strict=True):
         left = None if node["left"] is None else columns[node["left"]].centre
         right = None if node["right"] is None else columns[node["right"]].centre
         if node["main_chain"]:
@@ -153,19 +143,6 @@ def _draw_words(canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Colum
         if right is not None:
             canvas.put(depth, column.right, "─" * (right - column.right) + "┐", "line")
         canvas.put(depth, column.left, column.text, "")
-
-
-def _depths(nodes: Sequence[Node]) -> list[int]:
-    """How far below the main chain each node hangs."""
-    depths = [0] * len(nodes)
-    pending = [i for i, node in enumerate(nodes) if node["main_chain"]]
-    while pending:
-        i = pending.pop()
-        for child in (nodes[i]["left"], nodes[i]["right"]):
-            if child is not None and not nodes[child]["main_chain"]:
-                depths[child] = depths[i] + 1
-                pending.append(child)
-    return depths
 
 
 def _draw_percentages(canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Column], name: str) -> None:
