@@ -1,0 +1,93 @@
+"""A model on the server: what it is, and what its thread does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pcfgnat.engine import EngineOptions
+from pcfgnat.server.schemas import ModelFacts
+from pcfgnat.structures.lattice import HasLattice
+from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, embedded_model
+from pcfgnat.translator.lattice import lattice_of
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do with some texts; requests with equal tasks go together.
+
+    trees:   whether the parse trees are wanted, which take time to write down
+    explain: how many alternatives are wanted at every node, instead of translations
+    """
+
+    options: TranslateOptions
+    trees: bool = True
+    explain: int | None = None
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A translator, what to say about it, and what its translations are explained with.
+
+    All but `facts` is for one thread at a time.
+    """
+
+    translator: Translator
+    facts: ModelFacts
+    explainer: Callable[[], Translator]
+
+    @classmethod
+    def load(
+        cls, name: str, directory: Path | None, device: object = "cpu", engine: EngineOptions | None = None
+    ) -> "ServedModel":
+        """Load a checkpoint or an exported model; without a directory the one that comes along."""
+        place = directory or embedded_model()
+        about = describe_model(place)
+        translator = Translator.load(place, device, engine=engine)
+
+        @cache
+        def explainer() -> Translator:
+            if isinstance(translator.model, HasLattice):
+                return translator
+            return Translator.load(place, device, runtime="torch")  # the engine keeps no alternatives
+
+        languages = (about.languages.source, about.languages.target)
+        facts = facts_of(translator, name, kind=about.model, title=about.card.title, languages=languages)
+        return cls(translator, facts, explainer)
+
+    def work(self, task: Task, texts: list[str]) -> list[dict[str, Any]]:
+        """Translate or explain, and give plain data."""
+        if task.explain is not None:
+            explainer = self.explainer().with_options(task.options)
+            return [lattice_of(explainer, text, task.explain).to_dict() for text in texts]
+        translator = self.translator.with_options(task.options)
+        found = translator(texts)
+        return [(entry if task.trees else _without_trees(entry)).to_dict() for entry in found]
+
+
+def _without_trees(translation: Translation) -> Translation:
+    return replace(
+        translation,
+        tree=None,
+        alternatives=tuple(replace(other, tree=None) for other in translation.alternatives),
+        parts=tuple(_without_trees(part) for part in translation.parts),
+    )
+
+
+def facts_of(
+    translator: Translator, name: str, kind: str, title: str, languages: tuple[str, str]
+) -> ModelFacts:
+    """Describe a translator."""
+    source, target = languages
+    return ModelFacts(
+        name=name,
+        kind=kind,
+        title=title,
+        source=source,
+        target=target,
+        strategies=list(translator.model.strategies),
+        decode=translator.search.strategy,
+        beta=translator.search.length_penalty,
+        max_source_tokens=translator.model.max_source_length,
+    )

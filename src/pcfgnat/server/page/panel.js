@@ -1,0 +1,263 @@
+// One set of settings and what comes of it.
+
+import { post } from "./api.js";
+import { copyText, element } from "./dom.js";
+import { nodeView } from "./node.js";
+import { treeView } from "./tree.js";
+
+const PAUSE = 150; // after the last change, in milliseconds
+const BUSY_AFTER = 250;
+const NARROWEST = 260;
+
+export class Panel {
+  #page;
+  #find;
+  #turn = 0; // of the newest request: older answers are thrown away
+  #stop = new AbortController();
+  #stopNode = new AbortController();
+  #copies = {};
+  #text = "";
+  #pending;
+
+  // `page` has what all panels share: { template, models, limits, changed, translated, tell }
+  constructor(page, number) {
+    const { models, template } = page;
+    this.#page = page;
+    this.root = template.content.firstElementChild.cloneNode(true);
+    this.root.setAttribute("aria-label", `Translation ${number}`);
+    this.#find = (selector) => this.root.querySelector(selector);
+    this.words = [];
+    const choices = models.map((model) => element("option", { value: model.name }, model.name));
+    this.#find("[name=model]").append(...choices);
+    this.#offer();
+    this.#find("form").addEventListener("submit", (event) => event.preventDefault());
+    this.#find("[name=model]").addEventListener("change", () => {
+      this.#offer();
+      page.changed();
+      this.soon(this.#text);
+    });
+    this.#find("[name=decode]").addEventListener("change", () => this.soon(this.#text));
+    this.#find("[name=beta]").addEventListener("input", () => {
+      this.#showBeta();
+      this.soon(this.#text);
+    });
+    for (const button of this.root.querySelectorAll("[data-copy]")) {
+      button.addEventListener("click", () => this.#copy(button));
+    }
+  }
+
+  get model() {
+    return this.#page.models.find((model) => model.name === this.#find("[name=model]").value);
+  }
+
+  get settings() {
+    return {
+      model: this.model.name,
+      decode: this.#find("[name=decode]").value,
+      beta: Number(this.#find("[name=beta]").value),
+    };
+  }
+
+  set settings({ model, decode, beta }) {
+    this.#find("[name=model]").value = model;
+    this.#offer();
+    this.#find("[name=decode]").value = decode;
+    this.#find("[name=beta]").value = beta;
+    this.#showBeta();
+  }
+
+  // Translate a text once no change has come for a moment.
+  soon(text) {
+    this.#text = text;
+    clearTimeout(this.#pending);
+    this.#pending = setTimeout(() => this.translate(text), PAUSE);
+  }
+
+  // Translate a text and show it, unless something newer was asked for meanwhile.
+  async translate(text) {
+    const turn = this.#begin(text);
+    const most = this.#page.limits.text_characters;
+    if (!text.trim() || text.length > most) {
+      this.#done(turn);
+      this.#clear();
+      if (text.trim()) this.#fail(`The text has ${text.length} characters; at most ${most} are allowed.`);
+      return;
+    }
+    const slow = setTimeout(() => this.#busy("Translating…"), BUSY_AFTER);
+    const start = performance.now();
+    try {
+      const width = Math.max(NARROWEST, Math.floor(this.#find(".trees").clientWidth));
+      const wanted = { text, ...this.settings, draw: ["svg", "latex"], width };
+      const answer = await post("translate", wanted, this.#stop.signal, () => {
+        if (turn === this.#turn) this.#busy("The server is busy. Trying again…");
+      });
+      if (turn === this.#turn) this.#show(answer, performance.now() - start);
+    } catch (error) {
+      if (error.name !== "AbortError" && turn === this.#turn) this.#fail(error.message);
+    } finally {
+      clearTimeout(slow);
+      this.#done(turn);
+    }
+  }
+
+  // Mark the words that the other panel does not have; without it none.
+  mark(other) {
+    const line = this.#find(".translation");
+    const ours = this.words;
+    const common = other ? shared(ours, other.words) : new Set(ours.keys());
+    line.replaceChildren(
+      ...ours.flatMap((word, i) => {
+        const shown = common.has(i) ? word : element("mark", {}, word);
+        return i ? [" ", shown] : [shown];
+      }),
+    );
+  }
+
+  #begin(text) {
+    clearTimeout(this.#pending);
+    this.#stop.abort();
+    this.#stop = new AbortController();
+    this.#text = text;
+    this.#turn += 1;
+    this.#find(".result").setAttribute("aria-busy", "true");
+    return this.#turn;
+  }
+
+  #done(turn) {
+    if (turn !== this.#turn) return;
+    this.root.classList.remove("busy");
+    this.#find(".result").setAttribute("aria-busy", "false");
+  }
+
+  #busy(message) {
+    this.root.classList.add("busy");
+    this.#find(".latency").textContent = message;
+  }
+
+  #clear() {
+    this.words = [];
+    this.#find(".translation").replaceChildren();
+    this.#find(".trees").replaceChildren();
+    this.#find(".problem").hidden = true;
+    this.#find(".notes").hidden = true;
+    this.#find(".hint").hidden = true;
+    this.#find(".latency").textContent = "";
+    this.#closeNode();
+    this.#offerCopies({});
+    this.#page.translated();
+  }
+
+  #fail(message) {
+    this.#clear();
+    const again = element("button", { type: "button" }, "Try again");
+    again.addEventListener("click", () => this.translate(this.#text));
+    this.#find(".problem").replaceChildren(message, " ", again);
+    this.#find(".problem").hidden = false;
+  }
+
+  #show(answer, roundTrip) {
+    const [translation] = answer.translations;
+    this.#clear();
+    this.words = translation.text.split(" ").filter(Boolean);
+    this.#find(".translation").lang = this.model.target;
+    this.#find(".translation").dir = "auto";
+    this.#find(".notes").textContent = (translation.notes ?? []).join(". ");
+    this.#find(".notes").hidden = !translation.notes;
+    this.#find(".latency").textContent = latency(answer.timing, roundTrip);
+    const parts = (translation.parts ?? [translation]).filter((part) => part.tree);
+    const views = parts.map((part) =>
+      treeView(part.svg, part.text, (position) => this.#chooseNode(part, position)),
+    );
+    this.#find(".trees").replaceChildren(...views);
+    this.#find(".hint").hidden = !views.length;
+    if (!views.length) {
+      this.#find(".trees").append(element("p", { class: "faint" }, "This model builds no trees."));
+    }
+    this.#offerCopies({
+      text: translation.text,
+      svg: parts.map((part) => part.svg).join("\n"),
+      latex: parts.map((part) => part.latex).join("\n"),
+    });
+    this.#page.translated();
+  }
+
+  async #chooseNode(part, position) {
+    this.#closeNode();
+    if (position === null) return;
+    const aside = this.#find(".alternatives");
+    const stop = this.#stopNode;
+    const { model, decode, beta } = this.settings;
+    aside.replaceChildren(...nodeView(part.tree, position, null));
+    aside.hidden = false;
+    try {
+      const found = await post("explain", { text: part.source, model, decode, beta }, stop.signal);
+      if (!stop.signal.aborted) aside.replaceChildren(...nodeView(part.tree, position, found.lattice));
+    } catch (error) {
+      if (!stop.signal.aborted) aside.append(element("p", { class: "problem" }, error.message));
+    }
+  }
+
+  #closeNode() {
+    this.#stopNode.abort();
+    this.#stopNode = new AbortController();
+    this.#find(".alternatives").hidden = true;
+    this.#find(".alternatives").replaceChildren();
+  }
+
+  #offer() {
+    const { strategies, decode, beta } = this.model;
+    const choices = strategies.map((name) => element("option", { value: name }, name));
+    this.#find("[name=decode]").replaceChildren(...choices);
+    this.#find("[name=decode]").value = decode;
+    this.#find("[name=beta]").value = beta;
+    this.#showBeta();
+  }
+
+  #showBeta() {
+    this.#find("[name=beta-value]").textContent = Number(this.#find("[name=beta]").value).toFixed(1);
+  }
+
+  #offerCopies(copies) {
+    this.#copies = copies;
+    for (const button of this.root.querySelectorAll("[data-copy]")) {
+      button.disabled = !copies[button.dataset.copy];
+    }
+  }
+
+  async #copy(button) {
+    const kind = button.dataset.copy;
+    try {
+      await copyText(this.#copies[kind]);
+      this.#page.tell(`Copied the ${{ text: "text", svg: "tree as SVG", latex: "tree as LaTeX" }[kind]}.`);
+    } catch {
+      this.#page.tell("The browser did not allow copying.");
+    }
+  }
+}
+
+function latency({ model_ms, queue_ms, batch_texts }, roundTrip) {
+  const shown = (value) => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
+  const together = batch_texts > 1 ? ` with ${batch_texts} texts at once` : "";
+  return `${shown(model_ms)} in the model${together} · ${shown(queue_ms)} waiting · ${shown(roundTrip)} in all`;
+}
+
+// Which of the words `a` belong to the longest common subsequence with `b`.
+function shared(a, b) {
+  const lengths = Array.from({ length: a.length + 1 }, () => new Array(b.length + 1).fill(0));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      lengths[i][j] =
+        a[i] === b[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+    }
+  }
+  const common = new Set();
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    if (a[i] === b[j]) {
+      common.add(i);
+      i += 1;
+      j += 1;
+    } else if (lengths[i + 1][j] >= lengths[i][j + 1]) i += 1;
+    else j += 1;
+  }
+  return common;
+}

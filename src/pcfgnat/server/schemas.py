@@ -1,0 +1,208 @@
+"""What goes in and out, for checking and for the documentation."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from pcfgnat.server.limits import BETA, NBEST, TEXT_CHARACTERS, TEXTS, TOP, WIDTH
+
+
+def _one_or_many(value: Any) -> str:
+    return "many" if isinstance(value, list) else "one"
+
+
+Text = Annotated[str, Field(max_length=TEXT_CHARACTERS)]
+Texts = Annotated[
+    Annotated[Text, Tag("one")] | Annotated[list[Text], Field(min_length=1, max_length=TEXTS), Tag("many")],
+    Discriminator(_one_or_many),  # one complaint instead of one for each kind
+]
+Drawing = Literal["svg", "latex"]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str | None = Field(
+        None, max_length=100, description="one of those that GET /models lists; the first without it"
+    )
+    decode: str | None = Field(
+        None, max_length=100, description="one of the model's strategies; its own without it"
+    )
+    beta: float | None = Field(
+        None,
+        ge=BETA[0],
+        le=BETA[1],
+        allow_inf_nan=False,
+        description="β of score / length^β: more for longer translations; the model's own without it",
+    )
+
+
+class TranslateRequest(_Request):
+    """What to translate, and how."""
+
+    text: Texts = Field(description="one text or several", examples=["The weather is nice today."])
+    nbest: int = Field(1, ge=1, le=NBEST, description="how many translations of each text are wanted")
+    trees: bool = Field(True, description="whether to send the parse trees; they come with pictures anyway")
+    draw: list[Drawing] = Field(
+        default_factory=list, max_length=2, description="pictures of the trees that are wanted"
+    )
+    width: int = Field(960, ge=WIDTH[0], le=WIDTH[1], description="pixels that a picture may be wide")
+
+
+class ExplainRequest(_Request):
+    """Which text to look into."""
+
+    text: Text = Field(examples=["The weather is nice today."])
+    top: int = Field(5, ge=1, le=TOP, description="how many alternatives of every token and rule are wanted")
+
+
+class Node(BaseModel):
+    """A node of a parse tree: the token that it emits, and the positions of its children."""
+
+    node: int
+    token: int
+    span: tuple[int, int] = Field(description="the positions that its subtree derives, the end excluded")
+    left: int | None
+    right: int | None
+    main_chain: bool
+    word: str = ""
+    rule_log_prob: float | None = None
+    token_log_prob: float | None = None
+
+
+class Tree(BaseModel):
+    """A parse tree; its nodes stand in the order of the words."""
+
+    chain_length: int
+    prefix_depth: int
+    nodes: list[Node]
+
+
+class Candidate(BaseModel):
+    """One way to translate a text."""
+
+    text: str
+    score: float | None = Field(description="log-probability, with the tree if there is one")
+    pieces: list[str]
+    tree: Tree | None = None
+    svg: str | None = Field(None, description="the tree as a picture, if it was asked for")
+    latex: str | None = Field(None, description="the tree for LaTeX's forest package, if it was asked for")
+
+
+class Translation(Candidate):
+    """The best translation of a text; one too long for the model comes in parts."""
+
+    source: str
+    alternatives: list[Candidate] = Field(default_factory=list)
+    parts: list["Translation"] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+
+
+class Timing(BaseModel):
+    """Where the time went, in milliseconds, and how many texts were worked on together."""
+
+    queue_ms: float
+    model_ms: float
+    total_ms: float
+    batch_texts: int
+
+
+class TranslateResponse(BaseModel):
+    """Translations in the order of the texts, and with which settings they were made."""
+
+    model: str
+    decode: str
+    beta: float
+    translations: list[Translation]
+    timing: Timing
+
+
+class TokenChance(BaseModel):
+    """A token that a node could emit."""
+
+    token: int
+    word: str
+    probability: float
+
+
+class RuleChance(BaseModel):
+    """A pair of children that a node could take; the left one may be missing."""
+
+    left: int | None
+    right: int
+    probability: float
+    chosen: bool
+
+
+class LatticeNode(BaseModel):
+    """A node that could have been used, its best tokens and rules, and whether the translation uses it."""
+
+    node: int
+    main_chain: bool
+    visited: bool
+    word: str
+    reach: float = Field(description="probability that a derivation uses it, whatever the tokens")
+    tokens: list[TokenChance]
+    rules: list[RuleChance]
+
+
+class Lattice(BaseModel):
+    """All nodes of a sentence, numbered as in its tree."""
+
+    source: str
+    text: str
+    kind: str
+    prefix_depth: int
+    nodes: list[LatticeNode]
+
+
+class ExplainResponse(BaseModel):
+    """What the translation could have been made of."""
+
+    model: str
+    decode: str
+    beta: float
+    lattice: Lattice
+    timing: Timing
+
+
+class ModelFacts(BaseModel):
+    """A model that can be asked."""
+
+    name: str
+    kind: str = Field(description="pcfg, dag, ctc, vanilla or autoregressive")
+    title: str
+    source: str = Field(description="code of the language that it reads, if known")
+    target: str = Field(description="code of the language that it writes, if known")
+    strategies: list[str]
+    decode: str = Field(description="its own strategy")
+    beta: float = Field(description="its own β")
+    max_source_tokens: int = Field(description="longer texts are cut")
+
+
+class RequestLimits(BaseModel):
+    """What a request may have at most."""
+
+    text_characters: int = TEXT_CHARACTERS
+    texts: int = TEXTS
+    nbest: int = NBEST
+
+
+class Models(BaseModel):
+    """All models, the default one first, and the limits for all of them."""
+
+    models: list[ModelFacts]
+    limits: RequestLimits = RequestLimits()
+
+
+class Health(BaseModel):
+    """The server is there and takes requests."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Problem(BaseModel):
+    """Why there is no other answer."""
+
+    detail: str
