@@ -1,0 +1,67 @@
+"""`pcfgnat ablate`: what each setting is worth."""
+
+import argparse
+from pathlib import Path
+
+from pcfgnat.cli.files import notice
+from pcfgnat.cli.options import Commands, new_command, positive, use_machine
+
+DESCRIPTION = """\
+Train a model for every combination of some settings, judge each under every decoding strategy, and compare.
+
+An axis is a setting of the training config with its values, such as optimiser.rate=1e-3,5e-4. Short names:
+
+  lambda=1,2           λ, main-chain nodes (or vertices, or slots) for each source token
+  l=0,1,2              depth of the prefix trees
+  glancing=on,off      as the config says, or none
+  data=DIR,DIR         what to train on, such as raw and distilled text
+  decode=…, beta=…     ways to decode: these need no further training
+
+A setting with one value holds for all. Interrupted or killed, the same command goes on; what is finished is
+not done again. A cell that fails is recorded, and the others go on.
+"""
+EXAMPLE = """\
+examples:
+  pcfgnat ablate configs/multi30k/pcfg.toml lambda=1,2 l=0,1,2 decode=viterbi,greedy --output runs/ablation
+  pcfgnat ablate grid.toml
+
+grid.toml:
+  config = "configs/multi30k/pcfg.toml"
+  output = "runs/ablation"
+
+  [grid]
+  lambda = [1, 2]
+  "optimiser.rate" = [1e-3, 5e-4]
+"""
+
+
+def add_command(commands: Commands) -> None:
+    """Describe the command's options."""
+    parser = new_command(commands, "ablate", "train and compare a grid of settings", DESCRIPTION, run)
+    parser.epilog = EXAMPLE
+    parser.add_argument("config", type=Path, metavar="GRID.toml|CONFIG.toml")
+    parser.add_argument("axes", nargs="*", metavar="key=v1,v2", help="settings and their values")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="where the runs and the results go (the grid's own)"
+    )
+    parser.add_argument(
+        "--test", type=Path, metavar="DIR",
+        help="prepared data whose test part all cells are judged on (each cell's own data)",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=positive, metavar="N", help="only its first N sentences")
+    group = parser.add_argument_group("machine, for decoding; the config says what training uses")
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
+    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (what torch chooses)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, judge, and print the table."""
+    from pcfgnat.ablation import Judge, ablate, ablation_report, read_grid
+
+    device = use_machine(options)
+    grid = read_grid(options.config, options.axes, options.output)
+    outcomes = ablate(grid, Judge(options.test, options.limit, str(device)), notice)
+    print(ablation_report(grid, outcomes).text)
+    notice(f"written to {grid.output}: ablation.md, .csv, .json and .png")
+    if not any(outcome.status == "done" for outcome in outcomes):
+        raise ValueError("no cell came to its end; the table says why")

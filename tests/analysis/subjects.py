@@ -1,0 +1,26 @@
+"""Models of random weights over a made-up language, as the analyses take them."""
+
+from pathlib import Path
+
+from pcfgnat.analysis import Subject, TextPairs
+from pcfgnat.text import SubwordTokenizer
+from tests.models.parallel_models import made
+
+TYPES = ["the", "bo@@", "thers", "boat", "runs", "very", ",", "."]  # with the special tokens, 12
+
+
+def subject(kind: str, name: str = "", language: str = "en", seed: int = 0) -> Subject:
+    model = made(name or kind, seed=seed)
+    tokenizer = SubwordTokenizer("\n".join(TYPES).encode())
+    return Subject(name or kind, kind, model, tokenizer, model.default_search, language)
+
+
+def texts(*pairs: tuple[str, str]) -> TextPairs:
+    return TextPairs("made up", [source for source, _ in pairs], [target for _, target in pairs])
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    """Width and height, read off the file's head."""
+    head = path.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG")
+    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
