@@ -1,0 +1,95 @@
+"""Contenders brought to life: each becomes a function from texts to texts."""
+
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pcfgnat.benchmark.contender import Contender
+
+MOST_SENTENCES = 1 << 10  # in a batch; the translator itself cuts those with too many tokens
+LENGTH_PENALTY = 1.0  # for CTranslate2 models, which do not say how they want to be decoded
+USUAL_POSITIONS = 256  # of those that others have converted
+
+
+class Runner(ABC):
+    """Something that can be timed."""
+
+    @abstractmethod
+    def run(self, texts: Sequence[str], length: int) -> list[str]:
+        """Translate texts as one batch; `length` is that of every source in tokens, 0 if they differ."""
+
+
+class OurRunner(Runner):
+    """A checkpoint in torch, or exported to the engine: both translate by the same `Translator`."""
+
+    def __init__(self, contender: Contender, threads: int) -> None:
+        from pcfgnat.engine import EngineOptions
+        from pcfgnat.translator import TranslateOptions, Translator
+
+        if contender.runtime == "torch":
+            import torch
+
+            torch.set_num_threads(threads)
+        options = TranslateOptions(decode=contender.decode, beam=contender.beam, batch=MOST_SENTENCES)
+        engine = EngineOptions(
+            threads, exact=None if contender.shortlist is None else not contender.shortlist
+        )
+        runtime: Literal["torch", "engine"] = "torch" if contender.runtime == "torch" else "engine"
+        self._translator = Translator.load(
+            contender.directory, options=options, runtime=runtime, engine=engine
+        )
+        self._search = self._translator.search
+        self._forced = contender.forced
+
+    def run(self, texts: Sequence[str], length: int) -> list[str]:
+        """Translate; a forced translation ends at the source's length, begin and end counted in both."""
+        if self._forced:
+            self._translator.search = replace(self._search, max_length=length)
+        return [str(translation) for translation in self._translator(texts)]
+
+
+class CTranslate2Runner(Runner):
+    """A CTranslate2 model with our tokenizer around it."""
+
+    def __init__(self, contender: Contender, threads: int) -> None:
+        sys.modules.setdefault("torch", None)  # type: ignore[arg-type] # it would load torch if there is one
+        import ctranslate2
+
+        from pcfgnat.text import Tokenizer
+
+        self._translator = ctranslate2.Translator(str(contender.directory), intra_threads=threads)
+        self._tokenizer = Tokenizer.load(contender.directory / "tokenizer")
+        pieces = self._tokenizer.pieces(range(self._tokenizer.vocabulary_size))
+        self._ids = {piece: token for token, piece in enumerate(pieces)}
+        config = json.loads((contender.directory / "config.json").read_text(encoding="utf-8"))
+        self._positions: int = config.get("max_positions", USUAL_POSITIONS)
+        self._beam = 1 if contender.decode == "greedy" else contender.beam
+        self._shortlist, self._forced = bool(contender.shortlist), contender.forced
+
+    def run(self, texts: Sequence[str], length: int) -> list[str]:
+        """Translate; the limit counts tokens after the first one, as many as the decoder takes steps."""
+        sources = [self._tokenizer.pieces(ids) for ids in self._tokenizer.encode_all(texts)]
+        longest = max(map(len, sources))
+        results = self._translator.translate_batch(
+            sources,
+            beam_size=self._beam,
+            length_penalty=LENGTH_PENALTY,
+            max_decoding_length=length - 1 if self._forced else min(2 * longest + 9, self._positions),
+            max_input_length=self._positions,
+            use_vmap=self._shortlist,
+        )
+        return [self._tokenizer.decode(map(self._ids.__getitem__, found.hypotheses[0])) for found in results]
+
+
+def load_runner(contender: Contender, threads: int) -> Runner:
+    """Load what a contender needs, for so many threads."""
+    if contender.runtime == "ctranslate2":
+        return CTranslate2Runner(contender, threads)
+    if contender.runtime == "products":
+        from pcfgnat.benchmark.products import ProductsRunner
+
+        return ProductsRunner(contender, threads)
+    return OurRunner(contender, threads)

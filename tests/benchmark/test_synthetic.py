@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from pcfgnat.benchmark.products import Product, pcfg_products
+from pcfgnat.benchmark.synthetic import learn_tokenizer, random_shortlist, sentences
+from pcfgnat.models import PCFG, PCFGConfig
+from pcfgnat.nn import LinkConfig, TransformerConfig
+from pcfgnat.structures import Padded, Search
+from pcfgnat.text import SentencePieceTokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> SentencePieceTokenizer:
+    return learn_tokenizer(400)
+
+
+@pytest.mark.parametrize("length", [3, 10, 57])
+def test_sentences_have_exactly_the_length_that_is_wanted(
+    length: int, tokenizer: SentencePieceTokenizer
+) -> None:
+    found = sentences(tokenizer, length, 20)
+    assert {len(tokenizer.encode(text)) for text in found} == {length}
+    assert len(set(found)) > 10
+    assert found == sentences(tokenizer, length, 20)
+
+
+def test_a_sentence_needs_room_for_its_ends(tokenizer: SentencePieceTokenizer) -> None:
+    with pytest.raises(ValueError, match="length must be more than 2, for begin and end, got 2"):
+        sentences(tokenizer, 2, 1)
+
+
+def test_the_shortlist_has_something_for_every_type() -> None:
+    shortlist = random_shortlist(1000)
+    types = shortlist.types([2, 500, 3])
+    assert 430 < len(types) <= 461
+    assert 500 in types
+    assert len(set(types.tolist())) == len(types)
+
+
+def test_the_paper_size_is_known_to_take_17_billion_operations() -> None:
+    products = pcfg_products(PCFGConfig(), source=25, batch=1, types=32000)
+    assert sum(product.flops for product in products) == pytest.approx(17.4e9, rel=0.01)
+
+
+def test_products_are_those_of_the_network() -> None:
+    shape = TransformerConfig(layers_encoder=1, layers_decoder=2, width=16, ffn=24, heads=2, dropout=0.0)
+    config = PCFGConfig(shape, upsampling=2, rules=LinkConfig(heads=2, positions=False))
+    model = PCFG(config, 50).eval()
+    source = Padded.from_lists([[2, *range(10, 17), 3]] * 3)
+    with torch.profiler.profile(with_flops=True) as profile:
+        model.translate(source, Search("greedy"))
+    counted = sum(
+        event.flops for event in profile.events() if event.name in ("aten::addmm", "aten::mm", "aten::bmm")
+    )
+    products = [p for p in pcfg_products(config, source=9, batch=3, types=50) if p.weights]
+    gate = Product(3 * 19, 16, 2, 1)  # of main-chain nodes over heads: too small to be listed
+    chain = next(p for p in pcfg_products(config, 9, 3, 50) if not p.weights and p.columns == 19)
+    assert counted == sum(product.flops for product in [*products, gate, chain])
