@@ -16,7 +16,15 @@ from pcfgnat.checkpoint import CheckpointError
 from pcfgnat.models import Batch, Loss, Model
 from pcfgnat.structures import Hypothesis, Padded, ParseTree, Search, SupportTree
 from pcfgnat.text import SubwordTokenizer, Tokenizer
-from pcfgnat.translator import PairFiles, TranslateOptions, Translation, Translator, distill, split_to_fit
+from pcfgnat.translator import (
+    GrowingFiles,
+    TranslateOptions,
+    Translation,
+    Translator,
+    distill,
+    pair_files,
+    split_to_fit,
+)
 from pcfgnat.translator.translator import EMBEDDED
 
 WORDS = ["one", "two", "three", "four", "five", "six", "se@@", "ven", ",", ".", "!", "Ei@@", "ght"]
@@ -248,8 +256,8 @@ def test_cuts_are_made_where_it_hurts_least() -> None:
         cut("aa", 2)
 
 
-def files(prefix: Path, job: str = "j") -> PairFiles:
-    return PairFiles(prefix, ("a", "b"), {"job": job})
+def files(prefix: Path, job: str = "j") -> GrowingFiles:
+    return pair_files(prefix, ("a", "b"), {"job": job})
 
 
 def test_distilling_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from pcfgnat.structures.rhpcfg.kernels.exponential import (
     log_double,
     log_rough,
 )
-from pcfgnat.structures.rhpcfg.native import equal_ranges
 from pcfgnat.structures.rhpcfg.reference import legal_chain_rules
+from pcfgnat.structures.rhpcfg.tables import equal_ranges
 from tests.grammars import random_grammar, random_scores, random_target
 from tests.structures.test_rhpcfg import log_prob_gradients
 

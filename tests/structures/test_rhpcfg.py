@@ -359,7 +359,7 @@ class TestDecoding:
     def test_a_node_without_rules_is_refused(self) -> None:
         grammar = random_grammar(SupportTree(4, 1))
         grammar.scores.chain[0, 0] = -math.inf
-        with pytest.raises(ValueError, match="main-chain node 0 of sentence 0 must have a rule"):
+        with pytest.raises(ValueError, match="sentence 0: main-chain node 0 must have a rule"):
             grammar.mode(Search("greedy"))
         with pytest.raises(ValueError, match="sentence 0 has no derivation"):
             grammar.mode(Search("viterbi"))

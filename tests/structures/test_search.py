@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from pcfgnat.structures import Search
-from pcfgnat.structures.by_length import choose_lengths, pick_length, rank_lengths
+from pcfgnat.structures.lengths import choose_lengths, pick_length, rank_lengths
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from pcfgnat.checkpoint import Checkpoint
 
 DESCRIPTION = """\
-Say what a checkpoint is: model, size, languages, settings, how it translates, how it was trained. Its files
-are read whole and checked against their checksums. Of a prepared directory the counts are shown.
+Say what a checkpoint or an exported model is: model, size, languages, settings, how it translates, how it was
+trained. Its files are read whole and checked against their checksums. Of a prepared directory the counts are
+shown.
 """
 
 
@@ -32,12 +33,19 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what is known."""
-    from pcfgnat.checkpoint import Checkpoint
+    from pcfgnat.engine.description import is_exported
     from pcfgnat.text.prepared import REPORT
     from pcfgnat.translator import embedded_model
 
     directory = options.directory or embedded_model()
-    facts = _prepared(directory) if (directory / REPORT).is_file() else _described(Checkpoint.open(directory))
+    if (directory / REPORT).is_file():
+        facts = _prepared(directory)
+    elif is_exported(directory):
+        facts = _exported(directory)
+    else:
+        from pcfgnat.checkpoint import Checkpoint
+
+        facts = _described(Checkpoint.open(directory))
     if options.json:
         print(json.dumps(facts, ensure_ascii=False, indent=2))
     else:
@@ -49,18 +57,43 @@ def _described(checkpoint: "Checkpoint") -> dict[str, Any]:
 
     model = checkpoint.model()
     facts = to_dict(checkpoint.description)
-    size = sum(path.stat().st_size for path in checkpoint.directory.rglob("*") if path.is_file())
     return {
         "directory": str(checkpoint.directory),
         "model": facts.pop("model"),
         "parameters": sum(weight.numel() for weight in model.parameters()),
-        "size": f"{size / 1e6:.1f} MB",
+        "size": _size(checkpoint.directory),
         "tokenizer": checkpoint.tokenizer.kind,
         "vocabulary": facts.pop("vocabulary"),
         "longest source": model.max_source_length,
         "strategies": list(model.strategies),
         **facts,
     }
+
+
+def _exported(directory: Path) -> dict[str, Any]:
+    from pcfgnat.config import to_dict
+    from pcfgnat.engine import Exported
+
+    exported = Exported.open(directory)
+    facts = to_dict(exported.description)
+    del facts["files"]
+    return {
+        "directory": str(directory),
+        "model": facts.pop("model"),
+        "exported for": "onnxruntime",
+        "precision": facts.pop("precision"),
+        "size": _size(directory),
+        "tokenizer": exported.tokenizer.kind,
+        "vocabulary": facts.pop("vocabulary"),
+        "longest source": exported.description.shape.max_source_length,
+        "strategies": list(exported.description.strategies),
+        **facts,
+    }
+
+
+def _size(directory: Path) -> str:
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    return f"{size / 1e6:.1f} MB"
 
 
 def _prepared(directory: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What several commands have in common: how they are described, and options about machine and decoding."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,9 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--beam", type=positive, metavar="N", help="hypotheses that beam search keeps (the model's own)"
     )
+    group.add_argument(
+        "--exact", action="store_true", help="look at the whole vocabulary, also in models with a shortlist"
+    )
     group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (1)")
 
 
@@ -54,7 +57,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Add what is said about the machine."""
     group = parser.add_argument_group("machine")
     group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
-    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (what torch chooses)")
+    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (all)")
     group.add_argument("--batch", type=positive, metavar="N", help="sentences to translate at a time (32)")
 
 
@@ -79,12 +82,16 @@ def load_translator(
     options: argparse.Namespace, directory: Path | None, nbest: int = 1, at_once: bool = False
 ) -> "Translator":
     """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
-    import torch
+    from pcfgnat.engine import EngineOptions
+    from pcfgnat.translator import TranslateOptions, Translator, embedded_model, engine_for
 
-    from pcfgnat.translator import TranslateOptions, Translator
+    directory = directory or embedded_model()
+    device: object = options.device
+    if engine_for(directory, options.device, options.decode) is None:  # otherwise torch need not be there
+        import torch
 
-    device = use_machine(options)
-    torch.manual_seed(options.seed)
+        device = use_machine(options)
+        torch.manual_seed(options.seed)
     defaults = TranslateOptions()
     wanted = TranslateOptions(
         decode=options.decode,
@@ -94,7 +101,25 @@ def load_translator(
         batch=options.batch or defaults.batch,
         window=1 if at_once or options.batch == 1 else defaults.window,
     )
-    return Translator.load(directory, device, wanted)
+    engine = EngineOptions(threads=options.threads, exact=True if options.exact else None)
+    return Translator.load(directory, device, wanted, engine=engine)
+
+
+def named_paths(systems: Sequence[str]) -> dict[str, Path | None]:
+    """Give every system a name; the embedded model is the only one without a path."""
+    if not systems:
+        return {"embedded": None}
+    paths: dict[str, Path | None] = {}
+    for system in systems:
+        name, equals, path = system.partition("=")
+        if not equals or "/" in name:
+            name, path = system.rstrip("/"), system
+        if not Path(path).exists():
+            raise ValueError(f"a system must be a checkpoint or a file, but there is no {path}")
+        if name in paths:
+            raise ValueError(f"systems must have different names, got {name!r} twice; NAME=PATH gives names")
+        paths[name] = Path(path)
+    return paths
 
 
 def positive(text: str) -> int:

@@ -1,25 +1,41 @@
 """Distributions over sentences with hidden structure, and the dynamic programs that answer questions of them.
 
-Torch only: no text, no vocabulary, no network. Usable as a library of its own.
+No text, no vocabulary, no network. Usable as a library of its own. What needs torch is imported when it is
+first asked for: plain values such as `ParseTree` and `Search` serve programs that run without it.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pcfgnat.structures.backend import backend
-from pcfgnat.structures.ctc import CTC, CTCPosterior
-from pcfgnat.structures.dag import DAG, DAGPosterior
-from pcfgnat.structures.distribution import (
-    Alignment,
-    Hypothesis,
-    Padded,
-    Posterior,
-    Search,
-    SequenceDistribution,
-    SpecialTokens,
-)
-from pcfgnat.structures.independent import Independent, IndependentPosterior
 from pcfgnat.structures.parse_tree import ParseTree
-from pcfgnat.structures.rhpcfg.distribution import RHPCFG, RHPCFGPosterior
-from pcfgnat.structures.rhpcfg.scores import RuleScores
 from pcfgnat.structures.rhpcfg.support_tree import PrefixRule, SupportTree
+from pcfgnat.structures.search import Hypothesis, Search, SpecialTokens
+
+if TYPE_CHECKING:
+    from pcfgnat.structures.ctc.distribution import CTC, CTCPosterior
+    from pcfgnat.structures.dag import DAG, DAGPosterior
+    from pcfgnat.structures.distribution import Alignment, Padded, Posterior, SequenceDistribution
+    from pcfgnat.structures.independent import Independent, IndependentPosterior
+    from pcfgnat.structures.rhpcfg.distribution import RHPCFG, RHPCFGPosterior
+    from pcfgnat.structures.rhpcfg.scores import RuleScores
+
+# with torch: where to find each name
+_ORIGINS = {
+    "CTC": "ctc.distribution",
+    "CTCPosterior": "ctc.distribution",
+    "DAG": "dag",
+    "DAGPosterior": "dag",
+    "Alignment": "distribution",
+    "Padded": "distribution",
+    "Posterior": "distribution",
+    "SequenceDistribution": "distribution",
+    "Independent": "independent",
+    "IndependentPosterior": "independent",
+    "RHPCFG": "rhpcfg.distribution",
+    "RHPCFGPosterior": "rhpcfg.distribution",
+    "RuleScores": "rhpcfg.scores",
+}
 
 __all__ = [
     "CTC",
@@ -43,3 +59,10 @@ __all__ = [
     "SupportTree",
     "backend",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch (PEP 562)."""
+    if name not in _ORIGINS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"pcfgnat.structures.{_ORIGINS[name]}"), name)

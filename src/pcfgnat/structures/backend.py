@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
 
 BACKENDS = ("auto", "native", "reference")
 _chosen: ContextVar[str | None] = ContextVar("pcfgnat_backend", default=None)
@@ -24,8 +25,10 @@ def backend(name: str) -> Iterator[None]:
         _chosen.reset(token)
 
 
-def use_native(*tensors: Tensor) -> bool:
+def use_native(*tensors: "torch.Tensor") -> bool:
     """Whether the compiled kernels run on these tensors: float32 or float64 on the CPU, numba installed."""
+    import torch
+
     name = _chosen.get() or _checked(os.environ.get("PCFGNAT_BACKEND", "auto"))
     if name == "reference":
         return False

@@ -7,22 +7,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.structures.by_length import ByLength, LengthChooser, choose_lengths, trace
+from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import (
     Alignment,
-    Hypothesis,
     Padded,
-    Search,
     TreePosterior,
     best_tokens,
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.lengths import LengthChooser, best_with_tokens, choose_lengths, trace
 from pcfgnat.structures.parse_tree import ParseTree
 from pcfgnat.structures.rhpcfg import engine
 from pcfgnat.structures.rhpcfg.engine import LengthTable
 from pcfgnat.structures.rhpcfg.reference import Weights, legal_chain_rules
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree
+from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import NEG_INF, Semiring
 
 
@@ -161,18 +161,10 @@ class DAG(ByLength):
     ) -> list[list[tuple[int, ...]]]:
         """Best path of each length by transitions alone; lengths compared with tokens."""
         table = self._best_by_length(search, torch.zeros_like(token_scores))
-        by_length, token_rows = table.scores.tolist(), token_scores.tolist()
-        longest = table.scores.shape[1] - 1
-        candidates = [table.nodes([length] * len(by_length)) for length in range(1, longest + 1)]
-        paths, joint = [], []
-        for index, scores in enumerate(by_length):
-            own = [_vertices(symbols[index]) for symbols in candidates]
-            with_tokens = [
-                score + sum(token_rows[index][vertex] for vertex in path) if score > NEG_INF else score
-                for score, path in zip(scores[1:], own, strict=True)
-            ]
-            paths.append(own)
-            joint.append([scores[0], *with_tokens])
+        by_length = table.scores.tolist()
+        candidates = [table.nodes([length] * len(by_length)) for length in range(1, table.scores.shape[1])]
+        paths = [[_vertices(symbols) for symbols in own] for own in zip(*candidates, strict=True)]
+        joint = best_with_tokens(by_length, paths, token_scores.tolist())
         chosen = choose_lengths(joint, self._limits(search), choose)
         return [[paths[index][length - 1] for length in lengths] for index, lengths in enumerate(chosen)]
 

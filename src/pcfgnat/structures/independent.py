@@ -9,15 +9,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcfgnat.structures.distribution import (
-    Hypothesis,
     Padded,
     Posterior,
-    Search,
     SequenceDistribution,
     best_tokens,
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import Semiring
 
 

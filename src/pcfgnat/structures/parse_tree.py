@@ -115,6 +115,19 @@ class ParseTree:
         object.__setattr__(tree, "token_log_probs", tuple(tokens))
         return tree
 
+    def scored(self, chain: Any, prefix: Any, tokens: Sequence[float]) -> "ParseTree":
+        """Return the same tree with the log-probabilities of its rules, looked up in a sentence's tables.
+
+        They may be tensors or arrays, `[C, d, C]` and `[C, R]`; `tokens` are log-probabilities of tokens.
+        """
+        used, rules = self.rules(), [0.0] * len(self)
+        for table, found in ((chain, used.chain), (prefix, used.prefix)):
+            if found:
+                where = tuple(map(list, zip(*found.values(), strict=True)))  # one look-up for all of a kind
+                for position, score in zip(found, table[where].tolist(), strict=True):
+                    rules[position] = score
+        return self.with_scores(rules, tokens)
+
     def _depth_first_order(self, position: int) -> int:
         return self.depths[position]
 
@@ -163,7 +176,7 @@ class ParseTree:
                 token_log_probs=_column(rows, "token_log_prob", float),
                 words=_column(rows, "word", str),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(
                 f"a tree needs chain_length, prefix_depth and nodes with node and token: {error}"
             ) from error
@@ -188,7 +201,10 @@ class ParseTree:
     @classmethod
     def from_json(cls, text: str) -> "ParseTree":
         """Read what `to_json` wrote."""
-        data = json.loads(text)
+        try:
+            data = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("a tree must be JSON of a few levels, got too many") from error
         if not isinstance(data, dict):
             raise ValueError(f"a tree must be a JSON object, got {type(data).__name__}")
         return cls.from_dict(data)

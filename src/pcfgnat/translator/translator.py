@@ -3,21 +3,53 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import Literal, Protocol, TypeVar, overload, runtime_checkable
 
-import torch
-
-from pcfgnat.checkpoint import Checkpoint, CheckpointError
-from pcfgnat.models import SPECIAL_TOKENS, Model
-from pcfgnat.structures import Hypothesis, Padded, Search
+from pcfgnat.config import ConfigError, load_config
+from pcfgnat.description import CheckpointError, Description
+from pcfgnat.engine import Engine, EngineDescription, EngineOptions, Exported, runtime_is_there
+from pcfgnat.engine.description import DESCRIPTION as ENGINE_DESCRIPTION
+from pcfgnat.engine.description import is_exported
+from pcfgnat.structures import Hypothesis, Search, SpecialTokens
 from pcfgnat.text import Tokenizer
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
 
 EMBEDDED = Path(__file__).parents[1] / "embedded" / "en-de"
+CHECKPOINT_DESCRIPTION = "checkpoint.toml"
+ENGINE = "engine"  # a directory in a checkpoint, with the same model exported
 WINDOW_CHARACTERS = 1 << 18
 
 T = TypeVar("T")
+Runtime = Literal["auto", "torch", "engine"]
+
+
+@runtime_checkable
+class Translates(Protocol):
+    """What a translator knows of a model, be it of torch or of the engine."""
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """What `Search.strategy` may be, the default first."""
+
+    @property
+    def default_search(self) -> Search:
+        """How to translate when nobody says otherwise."""
+
+    @property
+    def max_source_length(self) -> int:
+        """The longest source that can be translated, bos and eos counted."""
+
+
+@runtime_checkable
+class _Decoder(Protocol):
+    """What a translator asks of a model: ids to hypotheses."""
+
+    def translate(self, sources: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]: ...
+
+    def sweep(
+        self, sources: Sequence[Sequence[int]], search: Search, length_penalties: Sequence[float]
+    ) -> list[list[Hypothesis]]: ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +88,7 @@ class Translator:
 
     def __init__(
         self,
-        model: Model,
+        model: Translates,
         tokenizer: Tokenizer,
         search: Search | None = None,
         options: TranslateOptions | None = None,
@@ -66,19 +98,35 @@ class Translator:
         self.options = options or TranslateOptions()
         self._defaults = search or model.default_search
         self.search = _search(model, self._defaults, self.options)
-        self._device = next(model.parameters()).device
+        self._decoder = model if isinstance(model, Engine) else _torch_decoder(model)
 
     @classmethod
     def load(
         cls,
         directory: Path | str | None = None,
-        device: torch.device | str = "cpu",
+        device: object = "cpu",
         options: TranslateOptions | None = None,
+        runtime: Runtime = "auto",
+        engine: EngineOptions | None = None,
     ) -> "Translator":
-        """Load a checkpoint; without a directory the model that comes with the package."""
-        checkpoint = Checkpoint.open(embedded_model() if directory is None else directory)
+        """Load a checkpoint or an exported model; without a directory the model that comes with the package.
+
+        `device` is a torch.device or its name. A checkpoint that has the same model exported, in a directory
+        `engine` inside it, runs on that where it can, unless `runtime` says otherwise; `engine` tells how.
+        """
+        place = embedded_model() if directory is None else Path(directory)
+        decode = options.decode if options is not None else None
+        exported = engine_for(place, str(device), decode, runtime)
+        if exported is not None:
+            found = Exported.open(exported)
+            if exported != place:
+                _check_origin(place, found)
+            return cls(Engine(found, engine), found.tokenizer, found.description.search.search(), options)
+        from pcfgnat.checkpoint import Checkpoint
+
+        checkpoint = Checkpoint.open(place)
         search = checkpoint.description.search.search()
-        return cls(checkpoint.model(device=device), checkpoint.tokenizer, search, options)
+        return cls(checkpoint.model(device=str(device)), checkpoint.tokenizer, search, options)
 
     def with_options(self, options: TranslateOptions) -> "Translator":
         """Return a translator with the same model and other options."""
@@ -98,15 +146,15 @@ class Translator:
 
     def stream(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Translate lines one after the other, in memory that does not grow with their number."""
-        for window in _windows(lines, self.options.window):
+        for window in windows(lines, self.options.window):
             yield from self._translate(window)
 
     def sweep(self, texts: Iterable[str], betas: Sequence[float]) -> list[list[str]]:
         """Return the translations of all texts for each β, from one decoding where the model can do that."""
         columns: list[list[str]] = [[] for _ in betas]
-        for window in _windows(texts, self.options.window):
+        for window in windows(texts, self.options.window):
             jobs, units = self._planned(window)
-            found = self._in_batches(units, lambda source: self.model.sweep(source, self.search, betas))
+            found = self._in_batches(units, lambda sources: self._decoder.sweep(sources, self.search, betas))
             for job in jobs:
                 rows = [found[index] for index in job.units]
                 for i, column in enumerate(columns):
@@ -116,7 +164,7 @@ class Translator:
 
     def _translate(self, texts: Sequence[str]) -> list[Translation]:
         jobs, units = self._planned(texts)
-        found = self._in_batches(units, lambda source: self.model.translate(source, self.search))
+        found = self._in_batches(units, lambda sources: self._decoder.translate(sources, self.search))
         return [self._result(job, found) for job in jobs]
 
     def _planned(self, texts: Sequence[str]) -> tuple[list["_Job"], list[list[int]]]:
@@ -134,13 +182,14 @@ class Translator:
             units += encoded
         return jobs, units
 
-    def _in_batches(self, units: Sequence[list[int]], decode: Callable[[Padded], list[T]]) -> list[T]:
+    def _in_batches(
+        self, units: Sequence[list[int]], decode: Callable[[Sequence[list[int]]], list[T]]
+    ) -> list[T]:
         """Decode in batches of similar length; the results are in the order of the units."""
         found: dict[int, T] = {}
         order = sorted(range(len(units)), key=lambda index: len(units[index]))
         for batch in _batches(order, [len(unit) for unit in units], self.options):
-            source = Padded.from_lists([units[index] for index in batch])
-            results = decode(Padded(source.ids.to(self._device), source.lengths.to(self._device)))
+            results = decode([units[index] for index in batch])
             found.update(zip(batch, results, strict=True))
         return [found[index] for index in range(len(units))]
 
@@ -168,6 +217,60 @@ def embedded_model() -> Path:
     return EMBEDDED
 
 
+def engine_for(
+    directory: Path, device: str = "cpu", decode: str | None = None, runtime: Runtime = "auto"
+) -> Path | None:
+    """Say where the exported model lies that is run for a directory; None if that is run by torch."""
+    if is_exported(directory):
+        if runtime == "torch" or device != "cpu":
+            wanted = "torch" if runtime == "torch" else device
+            raise CheckpointError(f"{directory} is an exported model: it must run on cpu, got {wanted}")
+        return directory
+    inside = directory / ENGINE
+    if runtime == "torch" or not is_exported(inside):
+        if runtime == "engine":
+            raise CheckpointError(f"{directory} must be an exported model or have one in {inside}")
+        return None
+    if runtime == "engine":
+        return inside
+    can = decode is None or decode in _described(inside, ENGINE_DESCRIPTION, EngineDescription).strategies
+    return inside if can and device == "cpu" and runtime_is_there() else None
+
+
+def describe_model(directory: Path) -> Description | EngineDescription:
+    """Read what a checkpoint or an exported model says of itself."""
+    if is_exported(directory):
+        return _described(directory, ENGINE_DESCRIPTION, EngineDescription)
+    return _described(directory, CHECKPOINT_DESCRIPTION, Description)
+
+
+def _described(directory: Path, name: str, kind: type[T]) -> T:
+    if not (directory / name).is_file():
+        raise CheckpointError(f"{directory} must be a checkpoint, but it has no {name}")
+    try:
+        return load_config(kind, directory / name)
+    except ConfigError as error:
+        raise CheckpointError(f"{directory} is not a usable checkpoint: {error}") from error
+
+
+def _check_origin(checkpoint: Path, exported: Exported) -> None:
+    """Complain if an engine was made from other weights than those that lie beside it."""
+    weights = _described(checkpoint, CHECKPOINT_DESCRIPTION, Description).weights_sha256
+    if weights != exported.description.origin_sha256:
+        raise CheckpointError(
+            f"{exported.directory} was exported from other weights than those of {checkpoint}: export again"
+        )
+
+
+def _torch_decoder(model: Translates) -> _Decoder:
+    from pcfgnat.models import Model
+    from pcfgnat.translator.torch_model import TorchModel
+
+    if not isinstance(model, Model):
+        raise ValueError(f"a translator needs a Model or an Engine, got {type(model).__name__}")
+    return TorchModel(model)
+
+
 @dataclass(frozen=True)
 class _Job:
     """A text to translate: its pieces, where their ids stand among all, and how many it has in all."""
@@ -178,7 +281,7 @@ class _Job:
     length: int
 
 
-def _search(model: Model, defaults: Search, options: TranslateOptions) -> Search:
+def _search(model: Translates, defaults: Search, options: TranslateOptions) -> Search:
     """Put together what the checkpoint and the user say."""
     strategy = options.decode or defaults.strategy
     if strategy not in model.strategies:
@@ -191,12 +294,12 @@ def _search(model: Model, defaults: Search, options: TranslateOptions) -> Search
         strategy=strategy,
         length_penalty=defaults.length_penalty if options.beta is None else options.beta,
         beam_size=options.nbest if strategy == "sample" else beam,
-        special_tokens=SPECIAL_TOKENS,
+        special_tokens=SpecialTokens(Tokenizer.bos, Tokenizer.eos, Tokenizer.pad, Tokenizer.unk),
         results=options.nbest,
     )
 
 
-def _windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Cut lines into lists of bounded size; if reading fails, what was read comes before the error."""
     window: list[str] = []
     characters = 0

@@ -1,8 +1,7 @@
 """The distribution over sentences that a canvas of slots defines once repeats are collapsed."""
 
-import math
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,18 +10,18 @@ from torch import Tensor
 from pcfgnat.structures.backend import use_native
 from pcfgnat.structures.ctc import native, reference
 from pcfgnat.structures.ctc.beam import BeamSearch
+from pcfgnat.structures.ctc.collapse import collapsed
 from pcfgnat.structures.ctc.reference import Weights
 from pcfgnat.structures.distribution import (
     Alignment,
-    Hypothesis,
     Padded,
     Posterior,
-    Search,
     SequenceDistribution,
     best_allowed,
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import NEG_INF, LogSemiring, Semiring
 
 
@@ -107,12 +106,8 @@ class CTC(SequenceDistribution):
             return self._collapsed(self.log_probs.gather(2, tokens.unsqueeze(2)).squeeze(2), tokens)
 
     def _collapsed(self, scores: Float[Tensor, "B T"], tokens: Int[Tensor, "B T"]) -> list[Hypothesis]:
-        hypotheses = []
-        for row, ids, slots in zip(scores.tolist(), tokens.tolist(), self.num_slots.tolist(), strict=True):
-            runs = [list(run) for _, run in groupby(range(slots), key=ids.__getitem__)]
-            nodes = tuple(run[0] for run in runs if ids[run[0]] != self.blank)
-            hypotheses.append(Hypothesis(tuple(ids[t] for t in nodes), math.fsum(row[:slots]), nodes))
-        return hypotheses
+        rows = zip(scores.tolist(), tokens.tolist(), self.num_slots.tolist(), strict=True)
+        return [collapsed(score[:slots], ids[:slots], self.blank) for score, ids, slots in rows]
 
     def _beam(self, searches: list[BeamSearch]) -> list[Hypothesis]:
         found = [

@@ -1,33 +1,28 @@
 """The distribution over sentences that a right-heavy grammar defines."""
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.structures.by_length import ByLength, LengthChooser, choose_lengths, trace
+from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import (
     Alignment,
-    Hypothesis,
     Padded,
-    Search,
     TreePosterior,
     best_tokens,
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.lengths import LengthChooser, choose_lengths, trace
 from pcfgnat.structures.parse_tree import ParseTree
 from pcfgnat.structures.rhpcfg import engine
-from pcfgnat.structures.rhpcfg.derivation import (
-    Chooser,
-    derive,
-    greedy_choice,
-    lookahead_choice,
-    sample_choice,
-)
+from pcfgnat.structures.rhpcfg.derivation import Chooser, derive, greedy_choice, lookahead_choice
 from pcfgnat.structures.rhpcfg.engine import LengthTable
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.scores import RuleScores
 from pcfgnat.structures.rhpcfg.support_tree import SupportTree
+from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import Semiring
 
 
@@ -102,10 +97,8 @@ class RHPCFG(ByLength):
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
         """Draw a tree and its tokens from the grammar, from the root down."""
         with torch.no_grad():
-            trees = [
-                derive(self.scores, index, self.support(index), sample_choice(generator))
-                for index in self._batch()
-            ]
+            choice = _sample_choice(generator)
+            trees = [self._nodes(index, choice) for index in self._batch()]
             hypotheses = []
             for index, nodes in enumerate(trees):
                 weights = self.scores.emit[index, list(nodes)].double().exp()
@@ -116,24 +109,27 @@ class RHPCFG(ByLength):
     def parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
         """Return the tree over these symbols and tokens, with this grammar's probabilities."""
         scores, tree = self.scores, ParseTree(self.support(index), nodes, tuple(tokens))
-        kinds = tree.rules()
-        rules = [0.0] * len(nodes)
-        for table, found in ((scores.chain, kinds.chain), (scores.prefix, kinds.prefix)):
-            if found:
-                where = zip(*found.values(), strict=True)  # one look-up for all rules of a kind
-                for position, score in zip(
-                    found, table[index][tuple(map(list, where))].tolist(), strict=True
-                ):
-                    rules[position] = score
-        return tree.with_scores(rules, scores.emit[index, list(nodes), tokens].tolist())
+        emitted = scores.emit[index, list(nodes), tokens].tolist()
+        return tree.scored(scores.chain[index], scores.prefix[index], emitted)
 
     def _derive(self, search: Search, choice: Chooser) -> list[Hypothesis]:
         token_scores, tokens = best_tokens(self.scores.emit, search.special_tokens, 1, self._last_symbols())
         hypotheses = []
         for index in self._batch():
-            nodes = derive(self.scores, index, self.support(index), choice, token_scores[index])
+            nodes = self._nodes(index, choice, token_scores[index])
             hypotheses.append(self._hypothesis(index, nodes, tokens[index, list(nodes)].tolist()))
         return hypotheses
+
+    def _nodes(
+        self, index: int, choice: Chooser, token_scores: Float[Tensor, "m"] | None = None
+    ) -> tuple[int, ...]:
+        """Derive from the root of a sentence; return the symbols used."""
+        chain, prefix = _array(self.scores.chain[index]), _array(self.scores.prefix[index])
+        tokens = None if token_scores is None else _array(token_scores)
+        try:
+            return derive(chain, prefix, self.support(index), choice, tokens)
+        except ValueError as error:
+            raise ValueError(f"sentence {index}: {error}") from error
 
     def _hypothesis(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> Hypothesis:
         tree = self.parse_tree(index, nodes, tokens)
@@ -174,3 +170,19 @@ class RHPCFGPosterior(TreePosterior):
 
     def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
         return self.grammar.parse_tree(index, nodes, tokens)
+
+
+def _sample_choice(generator: torch.Generator | None) -> Chooser:
+    """Choose a rule by its probability."""
+    device = torch.device("cpu") if generator is None else generator.device
+
+    def choose(rules: Float[np.ndarray, "r"], _children: Float[np.ndarray, "r"]) -> int:
+        chances = torch.from_numpy(rules).to(device).double().exp()
+        return int(torch.multinomial(chances, 1, generator=generator))
+
+    return choose
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """Copy to numpy, which has no number shorter than 32 bits that torch has."""
+    return tensor.detach().to("cpu", torch.promote_types(tensor.dtype, torch.float32)).numpy()

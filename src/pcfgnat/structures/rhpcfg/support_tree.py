@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+MAX_PREFIX_DEPTH = 16  # a tree that is read from a file may say anything
+
 
 class PrefixRule(NamedTuple):
     """`V_parent → V_left token V_right` inside a prefix tree, as in-order offsets; left 0 is ε."""
@@ -34,6 +36,8 @@ class SupportTree:
             )
         if self.prefix_depth < 0:
             raise ValueError(f"prefix_depth must not be negative, got {self.prefix_depth}")
+        if self.prefix_depth > MAX_PREFIX_DEPTH:
+            raise ValueError(f"prefix_depth must be at most {MAX_PREFIX_DEPTH}, got {self.prefix_depth}")
 
     @property
     def block(self) -> int:
