@@ -10,10 +10,11 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 LAYERS = (
     {"__main__"},
-    {"cli", "server"},
-    {"translator", "training", "evaluation", "analysis"},
-    {"checkpoint"},
-    {"models"},
+    {"cli"},
+    {"ablation", "benchmark", "cluster", "server"},
+    {"translator", "training", "evaluation", "analysis", "export"},
+    {"checkpoint", "engine"},
+    {"models", "description"},
     {"nn", "structures", "text"},
     {"config", "draw"},
 )

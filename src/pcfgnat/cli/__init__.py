@@ -7,7 +7,22 @@ import sys
 from collections.abc import Sequence
 
 from pcfgnat import __version__
-from pcfgnat.cli import average, distill, evaluate, info, prepare, train, translate
+from pcfgnat.cli import (
+    ablate,
+    analyse,
+    average,
+    benchmark,
+    cluster_translate,
+    distill,
+    draw,
+    evaluate,
+    export,
+    info,
+    prepare,
+    serve,
+    train,
+    translate,
+)
 
 DESCRIPTION = """\
 Parallel translation with right-heavy probabilistic context-free grammars.
@@ -16,7 +31,22 @@ Parallel translation with right-heavy probabilistic context-free grammars.
   pcfgnat prepare … && pcfgnat train …     make a model of your own
   pcfgnat COMMAND --help                   say what a command can do
 """
-COMMANDS = (prepare, train, translate, evaluate, distill, average, info)
+COMMANDS = (
+    prepare,
+    train,
+    translate,
+    draw,
+    serve,
+    evaluate,
+    analyse,
+    ablate,
+    distill,
+    cluster_translate,
+    average,
+    export,
+    benchmark,
+    info,
+)
 USAGE_ERROR, RUNTIME_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
 

@@ -1,0 +1,127 @@
+"""Encoder, decoder and rules of a one-pass model as one graph: from embedded source to states and rules.
+
+Rows of all sentences lie under each other, `[B·N, D]`, so that every linear map is one product. Keys and
+values of the encoder's states are computed for all decoder layers at once; what positions contribute to the
+scores of rules does not depend on the input, and comes in as a table.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from onnx import TensorProto
+
+from pcfgnat.export.graph import FUSED, Graph
+from pcfgnat.nn import TransformerConfig
+
+Weights = Mapping[str, np.ndarray]
+SubLayer = tuple[Callable[[str], str], str]  # from what it reads to what it adds; the name of its norm
+
+
+class Network:
+    """Builds the graph of a model from its weights."""
+
+    def __init__(self, config: TransformerConfig, weights: Weights, int8: bool) -> None:
+        self.config = config
+        self.graph = Graph(int8)
+        self._weights = weights
+
+    def states(self) -> str:
+        """Read source and canvas; return the decoder's states, `[B·M, D]`."""
+        graph, width = self.graph, self.config.width
+        source = graph.input("source", TensorProto.FLOAT, ["source_rows", width])
+        source_mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
+        canvas = graph.input("canvas", TensorProto.FLOAT, ["canvas_rows", width])
+        canvas_mask = graph.input("canvas_mask", TensorProto.INT32, ["B", "M"])
+        memory = self._stack("encoder", source, self._encoder_layers(source_mask))
+        if "copy.weight" in self._weights:
+            opposite = graph.input("opposite", TensorProto.INT64, ["canvas_rows"])
+            copied = self._linear("copy", memory)
+            canvas = graph.op("Add", [canvas, graph.op("Gather", [copied, opposite], {"axis": 0})])
+        return self._stack("decoder", canvas, self._decoder_layers(canvas_mask, memory, source_mask))
+
+    def _encoder_layers(self, mask: str) -> list[SubLayer]:
+        layers: list[SubLayer] = []
+        for i in range(self.config.layers_encoder):
+            name = f"encoder.layers.{i}"
+            layers += [
+                (self._self_attention(f"{name}.self_attention", mask), f"{name}.around_self.norm"),
+                (self._feed_forward(f"{name}.feed_forward"), f"{name}.around_feed.norm"),
+            ]
+        return layers
+
+    def _decoder_layers(self, mask: str, memory: str, memory_mask: str) -> list[SubLayer]:
+        names = [f"decoder.layers.{i}" for i in range(self.config.layers_decoder)]
+        projections = [f"{name}.cross_attention.project" for name in names]
+        weight = np.concatenate([self._weights[f"{name}.weight"] for name in projections])
+        bias = np.concatenate([self._weights[f"{name}.bias"] for name in projections])
+        together = self.graph.linear(memory, weight, bias)
+        parts = self.graph.split(together, [self.config.width] * 2 * len(names), axis=1)
+        layers: list[SubLayer] = []
+        for i, name in enumerate(names):
+            keys_values = parts[2 * i], parts[2 * i + 1]
+            cross = self._cross_attention(f"{name}.cross_attention", mask, keys_values, memory_mask)
+            layers += [
+                (self._self_attention(f"{name}.self_attention", mask), f"{name}.around_self.norm"),
+                (cross, f"{name}.around_cross.norm"),
+                (self._feed_forward(f"{name}.feed_forward"), f"{name}.around_feed.norm"),
+            ]
+        return layers
+
+    def _stack(self, name: str, x: str, layers: Sequence[SubLayer]) -> str:
+        """Run sub-layers; the norm stands before each and behind the last, or behind each sum."""
+        # not as one operator SkipLayerNormalization, which is several times slower on a CPU
+        if not self.config.pre_norm:
+            for sub_layer, norm in layers:
+                x = self._norm(norm, self.graph.op("Add", [x, sub_layer(x)]))
+            return x
+        for sub_layer, norm in layers:
+            x = self.graph.op("Add", [x, sub_layer(self._norm(norm, x))])
+        return self._norm(f"{name}.norm", x)
+
+    def _norm(self, name: str, x: str) -> str:
+        parts = [self.graph.constant(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")]
+        return self.graph.op("LayerNormalization", [x, *parts], {"axis": -1, "epsilon": 1e-5})
+
+    def _linear(self, name: str, x: str) -> str:
+        return self.graph.linear(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
+
+    def _feed_forward(self, name: str) -> Callable[[str], str]:
+        def run(x: str) -> str:
+            wide = self._linear(f"{name}.widen", x)
+            if self.config.activation == "gelu":
+                wide = self.graph.op("Gelu", [wide], domain=FUSED)
+            else:
+                wide = self.graph.op("Relu", [wide])
+            return self._linear(f"{name}.output", wide)
+
+        return run
+
+    def _self_attention(self, name: str, mask: str) -> Callable[[str], str]:
+        def run(x: str) -> str:
+            parts = self.graph.split(self._linear(f"{name}.project", x), [self.config.width] * 3, axis=1)
+            return self._attention(name, parts[0], mask, (parts[1], parts[2]), mask)
+
+        return run
+
+    def _cross_attention(
+        self, name: str, mask: str, keys_values: tuple[str, str], memory_mask: str
+    ) -> Callable[[str], str]:
+        def run(x: str) -> str:
+            return self._attention(name, self._linear(f"{name}.query", x), mask, keys_values, memory_mask)
+
+        return run
+
+    def _attention(
+        self, name: str, query: str, mask: str, keys_values: tuple[str, str], memory_mask: str
+    ) -> str:
+        graph = self.graph
+        q = self.by_sentence(query, mask)
+        k, v = (self.by_sentence(rows, memory_mask) for rows in keys_values)
+        heads = {"num_heads": self.config.heads}
+        mixed = graph.op("MultiHeadAttention", [q, k, v, "", memory_mask], heads, FUSED)
+        return self._linear(f"{name}.output", graph.reshape(mixed, graph.whole(-1, self.config.width)))
+
+    def by_sentence(self, rows: str, mask: str) -> str:
+        """`[B·N, D]` to `[B, N, D]`, where the mask is `[B, N]`."""
+        shape = self.graph.join(self.graph.op("Shape", [mask]), self.graph.whole(-1))
+        return self.graph.reshape(rows, shape)
