@@ -1,0 +1,108 @@
+"""`pcfgnat cluster-translate`: a corpus to its translation, on many machines."""
+
+import argparse
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcfgnat.cli.files import notice
+from pcfgnat.cli.options import Commands, add_decoding_options, add_machine_options, new_command, positive
+
+if TYPE_CHECKING:
+    from pcfgnat.cluster import ClusterJob
+
+DESCRIPTION = """\
+Translate a corpus with a pool of workers on a Ray cluster, or let a teacher write training targets for it.
+
+The input is cut into shards; each is translated by one worker and appears whole in OUTPUT.shards, once,
+whatever dies on the way. The same command does what is missing. In the end all shards are put together
+in OUTPUT, in order, line for line. Model, input and output must have the same paths on all machines.
+Needs the extra `ray`.
+"""
+EXAMPLE = """\
+examples:
+  pcfgnat cluster-translate --model runs/teacher/final --input train.en --output distilled.de --workers 2
+  pcfgnat cluster-translate … --address auto --workers 64 --device cuda     on a cluster that is there already
+"""
+
+
+def add_command(commands: Commands) -> None:
+    """Describe the command's options."""
+    parser = new_command(
+        commands, "cluster-translate", "translate a corpus on many machines", DESCRIPTION, run
+    )
+    parser.epilog = EXAMPLE
+    parser.add_argument("--model", type=Path, metavar="DIR", help="checkpoint (the one that comes along)")
+    parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="text, not packed")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--pieces", action="store_true", help="write subwords, as text that is split has them"
+    )
+    group = parser.add_argument_group("cluster")
+    group.add_argument("--workers", type=positive, default=1, metavar="N", help="models at work (1)")
+    group.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster, or auto (one of its own)")
+    group.add_argument(
+        "--shard-lines", type=positive, default=1000, metavar="N", help="lines of a shard (1000)"
+    )
+    add_decoding_options(parser)
+    add_machine_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Translate what is missing, and merge."""
+    from tqdm import tqdm
+
+    from pcfgnat.cluster import ShardedFile, translate_shards
+
+    job = _job(options)
+    output = ShardedFile.begun(options.input, options.output, _identity(job), options.shard_lines)
+    lines, missing = output.manifest.lines, sum(shard.lines for shard in output.missing())
+    if missing < lines:
+        notice(f"going on after {lines - missing} lines")
+    with tqdm(total=lines, initial=lines - missing, unit=" lines", disable=None, leave=False) as bar:
+        for done in translate_shards(job, output, options.workers, options.address):
+            bar.update(done)
+    output.merge()
+    print(f"{lines} lines in {options.output}; {output.directory} may be removed")
+
+
+def _job(options: argparse.Namespace) -> "ClusterJob":
+    from pcfgnat.cluster import ClusterJob
+    from pcfgnat.translator import TranslateOptions, embedded_model
+
+    defaults = TranslateOptions()
+    return ClusterJob(
+        model=(options.model or embedded_model()).absolute(),
+        source=options.input.absolute(),
+        options=TranslateOptions(
+            decode=options.decode,
+            beta=options.beta,
+            beam=options.beam,
+            batch=options.batch or defaults.batch,
+        ),
+        device=options.device,
+        threads=options.threads or 1,
+        exact=True if options.exact else None,
+        pieces=options.pieces,
+        seed=options.seed,
+    )
+
+
+def _identity(job: "ClusterJob") -> dict[str, str]:
+    """Name everything that the result depends on, but for the text itself."""
+    from pcfgnat.config import dump_toml, to_dict
+    from pcfgnat.translator import describe_model
+
+    model = dump_toml(to_dict(describe_model(job.model)))
+    asked = {
+        "decode": job.options.decode,
+        "beta": job.options.beta,
+        "beam": job.options.beam,
+        "exact": job.exact,
+    }
+    return {
+        "model": hashlib.sha256(model.encode()).hexdigest(),
+        **{name: str(value) for name, value in asked.items()},
+        "pieces": str(job.pieces),
+        "seed": str(job.seed),
+    }
