@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcfgnat.text.batches import Batches, BatchSettings, batches, padded
+from pcfgnat.text.batches import Batches, BatchSettings, batches, padded, share
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus
 
 Lengths = list[tuple[int, int]]
@@ -33,8 +33,8 @@ def cost(corpus: ParallelCorpus, batch: list[int]) -> int:
     return len(batch) * int(max(*corpus.source_lengths[batch], *corpus.target_lengths[batch]))
 
 
-def everything(parts: list[Batches]) -> list[int]:
-    return sorted(index for part in parts for batch in part for index in batch)
+def everything(plan: Batches) -> list[int]:
+    return sorted(index for batch in plan for index in batch)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def everything(parts: list[Batches]) -> list[int]:
 )
 def test_batches_are_bounded_and_complete(corpus: ParallelCorpus, settings: BatchSettings) -> None:
     plan = batches(corpus, settings)
-    assert everything([plan]) == list(range(len(corpus)))
+    assert everything(plan) == list(range(len(corpus)))
     for batch in plan:
         assert batch
         assert cost(corpus, batch) <= (settings.tokens or np.inf)
@@ -100,7 +100,7 @@ def test_order_is_random_and_repeats(corpus: ParallelCorpus) -> None:
 
 
 def test_resuming(corpus: ParallelCorpus) -> None:
-    plan = batches(corpus, BatchSettings(sentences=32), epoch=3, rank=1, world=2)
+    plan = batches(corpus, BatchSettings(sentences=32), epoch=3)
     whole = list(plan)
     for place in (0, 1, 17, len(plan)):
         assert list(plan.resume_at(place)) == whole[place:]
@@ -110,14 +110,21 @@ def test_resuming(corpus: ParallelCorpus) -> None:
             plan.resume_at(wrong)
 
 
-@pytest.mark.parametrize("world", [2, 3, 7, 64])
-def test_processes_share_everything(corpus: ParallelCorpus, world: int) -> None:
-    settings = BatchSettings(tokens=2000)
-    parts = [batches(corpus, settings, epoch=1, rank=rank, world=world) for rank in range(world)]
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.integers(1, 9))
+def test_a_step_is_shared_without_overlap_or_loss(sizes: list[int], world: int) -> None:
+    first = [sum(sizes[:place]) for place in range(len(sizes))]
+    taken = [list(range(start, start + size)) for start, size in zip(first, sizes, strict=True)]
+    parts = [share(taken, rank, world) for rank in range(world)]
     assert len({len(part) for part in parts}) == 1
-    assert everything(parts) == list(range(len(corpus)))
-    alone = len(batches(corpus, settings, epoch=1))
-    assert alone <= sum(map(len, parts)) < alone + world
+    assert sorted(i for part in parts for batch in part for i in batch) == list(range(sum(sizes)))
+    assert all(any(set(piece) <= set(batch) for batch in taken) for part in parts for piece in part)
+    if len(sizes) % world == 0:
+        assert sorted(batch for part in parts for batch in part) == taken
+
+
+def test_whoever_is_not_among_the_processes_is_told() -> None:
+    with pytest.raises(ValueError, match=r"^rank must be in 0 … 1, got 2$"):
+        share([[1, 2]], 2, 2)
 
 
 @given(
@@ -125,24 +132,17 @@ def test_processes_share_everything(corpus: ParallelCorpus, world: int) -> None:
     st.integers(9, 40) | st.none(),
     st.integers(2, 5),
     st.integers(1, 3),
-    st.integers(1, 4),
     st.booleans(),
 )
 def test_nothing_is_lost(
-    lengths: Lengths, tokens: int | None, sentences: int, window: int, world: int, shuffle: bool
+    lengths: Lengths, tokens: int | None, sentences: int, window: int, shuffle: bool
 ) -> None:
     settings = BatchSettings(tokens, sentences, window, shuffle)
     with tempfile.TemporaryDirectory() as place:
         small = with_lengths(Path(place), lengths)
-        try:
-            parts = [batches(small, settings, 0, rank, world) for rank in range(world)]
-        except ValueError as error:
-            assert "cannot be shared out evenly" in str(error)  # noqa: PT017
-            assert world > 1
-            return
-        assert everything(parts) == list(range(len(lengths)))
-        assert len({len(part) for part in parts}) == 1
-        assert all(cost(small, batch) <= (tokens or np.inf) for part in parts for batch in part)
+        plan = batches(small, settings)
+        assert everything(plan) == list(range(len(lengths)))
+        assert all(cost(small, batch) <= (tokens or np.inf) for batch in plan)
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,6 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     message = "^tokens must be at least 9, the length of the longest sentence, got 4, which 2 pairs do not"
     with pytest.raises(ValueError, match=message):
         batches(small, BatchSettings(tokens=4))
-    with pytest.raises(ValueError, match=r"^3 batches cannot be shared out evenly to 2 processes$"):
-        batches(small, BatchSettings(sentences=1), world=2)
-    with pytest.raises(ValueError, match=r"^rank must be in 0 … 1, got 2$"):
-        batches(small, BatchSettings(sentences=1), rank=2, world=2)
 
 
 def test_padded() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens
@@ -17,10 +17,15 @@ SPECIAL_TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3)
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs, `bos … eos` on both sides."""
+    """Sentence pairs, `bos … eos` on both sides.
+
+    What glancing draws for a pair follows from its seed, and so is the same in any batch; without seeds
+    torch's generator decides.
+    """
 
     source: Padded
     target: Padded
+    seeds: Int[Tensor, "B"] | None = None
 
     def __post_init__(self) -> None:
         sources, targets = self.source.ids.shape[0], self.target.ids.shape[0]

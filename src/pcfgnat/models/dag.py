@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.models.parallel import Canvas, Memory, ParallelConfig, ParallelModel
+from pcfgnat.models.parallel import Canvas, Memory, ParallelConfig, ParallelModel, top_tokens
 from pcfgnat.nn import LinkConfig, Links, initialise
-from pcfgnat.structures import DAG, Padded
+from pcfgnat.structures import DAG, Padded, SequenceDistribution
+from pcfgnat.structures.lattice import LatticeScores
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,10 @@ class DirectedAcyclic(ParallelModel):
         legal = (node > node.unsqueeze(1)) & canvas.mask.unsqueeze(1)
         transitions = self.links.mixed(before @ after.transpose(2, 3), legal, features)
         return DAG(transitions, emit, canvas.lengths)
+
+    def lattice(self, distribution: SequenceDistribution, top: int) -> LatticeScores:
+        """Return the transitions and best tokens of the first sentence's graph."""
+        assert isinstance(distribution, DAG)
+        chain = distribution.transitions[0].unsqueeze(1).cpu().numpy()
+        tokens = top_tokens(distribution.emit[0], top)
+        return LatticeScores("dag", 0, *tokens, chain, chain[:, 0, :0])

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from pcfgnat.structures import Padded
 
+GOLDEN = -0x61C8864680B583EB  # 2⁶⁴ divided by the golden ratio, as a signed number
+
 
 @dataclass(frozen=True)
 class GlancingConfig:
@@ -48,6 +50,20 @@ class Revealed:
     mask: Bool[Tensor, "B m"]
     position: Int[Tensor, "B m"]
     token: Int[Tensor, "B m"]
+
+
+def noise(seeds: Int[Tensor, "B"], nodes: int) -> Float[Tensor, "B m"]:
+    """Draw numbers from 0 to 1 for the nodes of each sentence: splitmix64 of its seed and the node."""
+    node = torch.arange(1, nodes + 1, device=seeds.device)
+    x = _mixed(seeds).unsqueeze(1) + node * GOLDEN
+    return (_mixed(x) >> 11 & 2**53 - 1).double() / 2**53
+
+
+def _mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+    """Scramble 64-bit numbers; products wrap around, and shifts fill up with zeros."""
+    x = (x ^ (x >> 30 & 2**34 - 1)) * -0x40A7B892E31B1A47
+    x = (x ^ (x >> 27 & 2**37 - 1)) * -0x6B2FB644ECCEEE15
+    return x ^ (x >> 31 & 2**33 - 1)
 
 
 def reveal(

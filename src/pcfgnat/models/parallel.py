@@ -12,10 +12,11 @@ from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from torch import Tensor, nn
 
 from pcfgnat.models.base import SPECIAL_TOKENS, Batch, Loss, Model, inference
-from pcfgnat.models.glancing import GlancingConfig, Revealed, reveal
+from pcfgnat.models.glancing import GlancingConfig, Revealed, noise, reveal
 from pcfgnat.nn import (
     Decoder,
     Embeddings,
@@ -27,6 +28,7 @@ from pcfgnat.nn import (
 )
 from pcfgnat.structures import Hypothesis, Padded, Search, SequenceDistribution, SpecialTokens
 from pcfgnat.structures.distribution import check_lengths, check_target
+from pcfgnat.structures.lattice import LatticeScores
 
 NEG_INF = float("-inf")
 
@@ -116,6 +118,10 @@ class ParallelModel(Model):
         """Return tokens that are needed besides those of the target; they come first in `emit`."""
         return ()
 
+    def lattice(self, distribution: SequenceDistribution, top: int) -> LatticeScores:
+        """Return one sentence's rules and best tokens as plain arrays, where nodes are joined by rules."""
+        raise ValueError("a lattice needs a model whose nodes are joined by rules, pcfg or dag, not this one")
+
     def extra_loss(self, memory: Memory, target: Padded) -> Float[Tensor, "B"] | None:
         """Return what is added to the loss of each sentence."""
         return None
@@ -134,7 +140,8 @@ class ParallelModel(Model):
         revealed: Revealed | None = None
         metrics: dict[str, float] = {}
         if self.training and self.glancing.enabled:
-            revealed, metrics = self._glance(memory, lengths, target, self.glancing.ratio(progress))
+            emitted = Batch(batch.source, target, batch.seeds)
+            revealed, metrics = self._glance(memory, lengths, emitted, progress)
         canvas = self._decode(memory, lengths, revealed)
         emit, local = self._emissions(canvas, target)
         if revealed is not None and self.glancing.force_emit:
@@ -176,6 +183,24 @@ class ParallelModel(Model):
         """Return p(Y|X) over the whole vocabulary, without gradient."""
         with inference(self):
             return self._full_distribution(source)
+
+    def target_distribution(self, batch: Batch) -> tuple[SequenceDistribution, Padded]:
+        """Return p(Y|X) over the targets' own tokens, and the targets in terms of them, without gradient.
+
+        Each sentence has a vocabulary of its own, so that B · m · n numbers are held, and never B · m · V.
+        """
+        with inference(self):
+            memory = self._encode(batch.source)
+            check_target(batch.target, len(memory.lengths), self.embeddings.tokens.vocabulary)
+            canvas = self._decode(memory, self.canvas_lengths(memory, batch.target), None)
+            emit, local = self._emissions(canvas, _with_columns(self.emitted(batch.target)))
+            return self.distribution(canvas, emit), local
+
+    def lattice_scores(self, source: Sequence[int], top: int) -> LatticeScores:
+        """Return what is known before decoding of one source, `bos … eos`: see `HasLattice`."""
+        batch, device = Padded.from_lists([list(source)]), self.embeddings.tokens.weight.device
+        on_device = Padded(batch.ids.to(device), batch.lengths.to(device))
+        return self.lattice(self.translation_distribution(on_device), top)
 
     def _prepared(self, search: Search, source: Padded) -> Search:
         search.require(*self.strategies)
@@ -246,14 +271,18 @@ class ParallelModel(Model):
         return emit, Padded(first, target.lengths)
 
     def _glance(
-        self, memory: Memory, lengths: Int[Tensor, "B"], target: Padded, ratio: float
+        self, memory: Memory, lengths: Int[Tensor, "B"], batch: Batch, progress: float
     ) -> tuple[Revealed, dict[str, float]]:
-        """Look where the model would put the target by itself, and choose what to show.
+        """Look where the model would put what it must emit by itself, and choose what to show.
 
         The decoder then runs again with the same numbers drawn for its dropout.
         """
         with torch.no_grad():
-            noise = torch.rand(len(lengths), int(lengths.max()), device=lengths.device)
+            target, nodes = batch.target, int(lengths.max())
+            if batch.seeds is None:
+                chance = torch.rand(len(lengths), nodes, device=lengths.device)
+            else:
+                chance = noise(batch.seeds, nodes)
             with _generator_restored(lengths.device):
                 canvas = self._decode(memory, lengths, None)
             emit, local = self._emissions(canvas, target, self.glancing.shortlist)
@@ -261,7 +290,7 @@ class ParallelModel(Model):
             aligned = position >= 0
             predicted = torch.full_like(position, -1)
             predicted[aligned] = best_types(canvas.states[aligned], self.embeddings.tokens.weight)
-            revealed = reveal(position, predicted, target, ratio, noise)
+            revealed = reveal(position, predicted, target, self.glancing.ratio(progress), chance)
             right = aligned & (predicted == revealed.token)
             tokens = max(int(aligned.sum()), 1)
             shares = {"glancing_accuracy": right, "revealed": revealed.mask}
@@ -292,6 +321,12 @@ class ParallelModel(Model):
             losses = losses + extra[feasible]
         value = losses.sum() / max(sentences, 1)
         return Loss(value, sentences, int(lengths.sum()), len(log_prob) - sentences, metrics)
+
+
+def top_tokens(emit: Float[Tensor, "m V"], count: int) -> tuple[Int[ndarray, "m k"], Float[ndarray, "m k"]]:
+    """Return the most probable tokens of each node and their log-probabilities, best first."""
+    log_probs, ids = emit.topk(min(count, emit.shape[1]))
+    return ids.cpu().numpy(), log_probs.cpu().numpy()
 
 
 def _with_columns(target: Padded) -> Padded:

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pcfgnat.models.parallel import Canvas, Memory, ParallelConfig, ParallelModel
+from pcfgnat.models.parallel import Canvas, Memory, ParallelConfig, ParallelModel, top_tokens
 from pcfgnat.nn import LinkConfig, Links, initialise
-from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree
+from pcfgnat.structures import RHPCFG, Padded, RuleScores, SequenceDistribution, SupportTree
+from pcfgnat.structures.lattice import LatticeScores
 
 PARENT, LEFT, RIGHT = range(3)  # what a symbol can be in a rule
 
@@ -60,6 +61,13 @@ class PCFG(ParallelModel):
         chain_lengths = canvas.source_lengths * self.config.upsampling + 1
         chain, prefix = self.rules(canvas.states, chain_lengths)
         return RHPCFG(RuleScores(chain, prefix, emit), chain_lengths)
+
+    def lattice(self, distribution: SequenceDistribution, top: int) -> LatticeScores:
+        """Return the rules and best tokens of the first sentence's grammar."""
+        assert isinstance(distribution, RHPCFG)
+        scores = distribution.scores
+        rules = (table[0].cpu().numpy() for table in (scores.chain, scores.prefix))
+        return LatticeScores("pcfg", self.config.prefix_depth, *top_tokens(scores.emit[0], top), *rules)
 
 
 class RuleNetwork(nn.Module):

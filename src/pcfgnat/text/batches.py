@@ -1,6 +1,6 @@
 """Which pairs go together: batches of bounded size and similar length, in a random but repeatable order."""
 
-import heapq
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class BatchSettings:
 
 
 class Batches:
-    """The batches of an epoch for one of several processes: lists of indices into the corpus."""
+    """The batches of an epoch: lists of indices into the corpus."""
 
     def __init__(self, order: Int[np.ndarray, "n"], bounds: Sequence[tuple[int, int]]) -> None:
         self._order = order
@@ -68,16 +68,8 @@ class Batches:
         return 1 - filled / padded if padded else 0.0
 
 
-def batches(
-    corpus: ParallelCorpus, settings: BatchSettings, epoch: int = 0, rank: int = 0, world: int = 1
-) -> Batches:
-    """Plan an epoch: the same for the same seed and epoch, whoever asks.
-
-    The `world` processes share all pairs without overlap, and each has the same number of batches: a few are
-    halved where it would not come out even.
-    """
-    if not 0 <= rank < world:
-        raise ValueError(f"rank must be in 0 … {world - 1}, got {rank}")
+def batches(corpus: ParallelCorpus, settings: BatchSettings, epoch: int = 0) -> Batches:
+    """Plan an epoch: the same for the same seed and epoch, whoever asks."""
     source, target = corpus.source_lengths, corpus.target_lengths
     longest = np.maximum(source, target)
     _check_fit(longest, settings)
@@ -85,9 +77,21 @@ def batches(
     order = random.permutation(len(corpus)) if settings.shuffle else np.arange(len(corpus))
     window = np.arange(len(corpus)) // (_window(longest, settings) if settings.shuffle else len(corpus) + 1)
     order = order[_sorted_in_windows(longest[order], (source - target)[order], window)]
-    bounds = _shareable(_cut(longest[order].tolist(), settings), world)
+    bounds = cut(longest[order].tolist(), settings)
     sequence = random.permutation(len(bounds)) if settings.shuffle else np.arange(len(bounds))
-    return Batches(order, [bounds[index] for index in sequence[rank::world]])
+    return Batches(order, [bounds[index] for index in sequence])
+
+
+def share(taken: Sequence[list[int]], rank: int, world: int) -> list[list[int]]:
+    """Return what one of `world` processes takes of a step's batches, of which the others take the rest.
+
+    Each takes the same number of lists, some of which may be empty. Batches stay whole if their number allows
+    it, else all are cut into equally many pieces, short and long sentences in each alike.
+    """
+    if not 0 <= rank < world:
+        raise ValueError(f"rank must be in 0 … {world - 1}, got {rank}")
+    pieces = world // math.gcd(len(taken), world)
+    return [batch[piece::pieces] for batch in taken for piece in range(pieces)][rank::world]
 
 
 def padded(
@@ -130,7 +134,7 @@ def _sorted_in_windows(
     return order
 
 
-def _cut(lengths: Sequence[int], settings: BatchSettings) -> list[tuple[int, int]]:
+def cut(lengths: Sequence[int], settings: BatchSettings) -> list[tuple[int, int]]:
     """Cut a row of sentences into batches, each as large as may be."""
     most_tokens = float("inf") if settings.tokens is None else settings.tokens
     most_sentences = float("inf") if settings.sentences is None else settings.sentences
@@ -142,17 +146,3 @@ def _cut(lengths: Sequence[int], settings: BatchSettings) -> list[tuple[int, int
             starts.append(index)
             longest = length
     return list(zip(starts, [*starts[1:], len(lengths)], strict=True)) if lengths else []
-
-
-def _shareable(bounds: list[tuple[int, int]], world: int) -> list[tuple[int, int]]:
-    """Halve the largest batches until `world` divides their number."""
-    heap = [(start - stop, start, stop) for start, stop in bounds]
-    heapq.heapify(heap)
-    while len(heap) % world:
-        size, start, stop = heapq.heappop(heap)
-        if size == -1:
-            raise ValueError(f"{len(bounds)} batches cannot be shared out evenly to {world} processes")
-        middle = (start + stop) // 2
-        heapq.heappush(heap, (start - middle, start, middle))
-        heapq.heappush(heap, (middle - stop, middle, stop))
-    return sorted((start, stop) for _, start, stop in heap)
