@@ -46,6 +46,7 @@ def few_steps(path: Path, data: Path, output: Path, model: dict[str, Any], token
         output=output,
         steps=2,
         time_budget=None,
+        warm_start=None,
         threads=1,
         precision="float32",
         device="cpu",
