@@ -1,7 +1,7 @@
 """Checkpoints come back as they were written, and damage is found."""
 
 import json
-import re
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -26,6 +26,8 @@ from pcfgnat.checkpoint import (
     save_checkpoint,
     sha256_of,
 )
+from pcfgnat.config import SEAL, load_toml, sealed_toml
+from pcfgnat.description import replaced
 from pcfgnat.models import Autoregressive, AutoregressiveConfig
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.structures import Padded
@@ -59,8 +61,9 @@ def saved(tokenizer: Tokenizer, tmp_path: Path) -> Path:
 
 
 def rewritten(path: Path, old: str, new: str) -> None:
-    """Change the text of a file."""
-    text = path.read_text(encoding="utf-8")
+    """Change the text of a file, and remove its seal."""
+    seal, text = path.read_text(encoding="utf-8").split("\n", 1)
+    assert seal.startswith(SEAL)
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
 
@@ -68,9 +71,8 @@ def rewritten(path: Path, old: str, new: str) -> None:
 def resealed(directory: Path) -> None:
     """Make the checksum right again, as someone who means harm would."""
     path = directory / "checkpoint.toml"
-    text = path.read_text(encoding="utf-8")
-    sealed = f'weights_sha256 = "{sha256_of(directory / WEIGHTS)}"'
-    path.write_text(re.sub(r'weights_sha256 = ".*"', sealed, text), encoding="utf-8")
+    plain = load_toml(path) | {"weights_sha256": sha256_of(directory / WEIGHTS)}
+    path.write_text(sealed_toml(plain), encoding="utf-8")
 
 
 def test_a_checkpoint_is_what_was_saved(saved: Path, tokenizer: Tokenizer) -> None:
@@ -266,6 +268,70 @@ def test_settings_that_the_model_does_not_take(saved: Path, old: str, new: str, 
     rewritten(saved / "checkpoint.toml", old, new)
     with pytest.raises(CheckpointError, match=message):
         Checkpoint.open(saved).model()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "width = 8",
+            f"width = {10**7}",
+            r"embeddings.tokens.weight must have shape \(200, 10000000\), got",
+        ),
+        ("width = 8", f"width = {10**6}", r"embeddings.tokens.weight must have shape \(200, 1000000\), got"),
+        ("width = 8", f"width = {10**9}", "no such model: "),
+        ("width = 8", f"width = {10**18}", "no such model: "),
+        ("width = 8", f"width = {10**30}", "no such model: "),
+        (
+            "layers_encoder = 1",
+            f"layers_encoder = {10**9}",
+            r"must have at most \d+ layers, .*, got 1000000001",
+        ),
+        (
+            "max_positions = 64",
+            f"max_positions = {10**12}",
+            r"positions.weight must have shape \(1000000000000, 8",
+        ),
+    ],
+)
+def test_absurd_sizes_take_no_memory(saved: Path, old: str, new: str, message: str) -> None:
+    rewritten(saved / "checkpoint.toml", old, new)
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.open(saved).model()
+
+
+def test_weights_must_be_floating_point_numbers(saved: Path) -> None:
+    weights = load_file(saved / WEIGHTS)
+    weights["embeddings.tokens.weight"] = weights["embeddings.tokens.weight"].to(torch.int64)
+    save_file(weights, saved / WEIGHTS)
+    resealed(saved)
+    with pytest.raises(CheckpointError, match=r"tokens.weight must be like torch.float32, got torch.int64"):
+        Checkpoint.open(saved).model()
+
+
+@pytest.mark.parametrize("name", ["checkpoint.toml", "tokenizer/tokenizer.toml"])
+def test_an_altered_description_is_found(saved: Path, name: str) -> None:
+    path = saved / name
+    path.write_bytes(path.read_bytes().replace(b"200", b"201", 1))
+    with pytest.raises(
+        CheckpointError, match=r"toml is damaged: its sha256 must be \w+, got \w+; if it was ed"
+    ):
+        Checkpoint.open(saved)
+
+
+def test_pipes_are_not_opened(saved: Path) -> None:
+    (saved / WEIGHTS).unlink()
+    os.mkfifo(saved / WEIGHTS)
+    with pytest.raises(CheckpointError, match=r"must be a checkpoint, but it has no model.safetensors"):
+        Checkpoint.open(saved)
+
+
+def test_what_was_replaced_comes_back_if_the_new_one_never_came(saved: Path, tokenizer: Tokenizer) -> None:
+    saved.rename(saved.with_name(".saved.old"))  # as after a kill between the two renamings
+    with pytest.raises(CheckpointError, match="vocabulary"), replaced(saved, "checkpoint.toml"):
+        raise CheckpointError("vocabulary")
+    assert Checkpoint.open(saved).tokenizer.sha256 == tokenizer.sha256
+    assert [path.name for path in saved.parent.iterdir()] == ["saved"]
 
 
 def test_a_damaged_tokenizer(saved: Path) -> None:

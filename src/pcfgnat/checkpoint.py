@@ -5,12 +5,11 @@ and `README.md` is the model card. Nothing in it is code, and nothing in it is r
 """
 
 import hashlib
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import safetensors
 import torch
@@ -18,74 +17,40 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from pcfgnat import __version__
-from pcfgnat.config import ConfigError, dump_toml, from_dict, load_config, to_dict
+from pcfgnat.config import ConfigError, from_dict, load_config, sealed_toml, to_dict
+from pcfgnat.description import (
+    Card,
+    CheckpointError,
+    Description,
+    Languages,
+    SearchDefaults,
+    model_card,
+    replaced,
+    sha256_of,
+)
 from pcfgnat.models import MODELS, Model
-from pcfgnat.structures import Search
-from pcfgnat.text import TextError, Tokenizer, atomic_directory
+from pcfgnat.text import TextError, Tokenizer
 
 WEIGHTS, DESCRIPTION, TOKENIZER, CARD = "model.safetensors", "checkpoint.toml", "tokenizer", "README.md"
-BLOCK = 1 << 20
+MAX_HEADER_BYTES = 1 << 23
 
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be read, used or written."""
-
-
-@dataclass(frozen=True)
-class SearchDefaults:
-    """How a model translates when nobody says otherwise."""
-
-    strategy: str
-    length_penalty: float = 1.0
-    beam_size: int = 5
-
-    @classmethod
-    def of(cls, search: Search) -> "SearchDefaults":
-        """Keep what does not depend on the sentence."""
-        return cls(search.strategy, search.length_penalty, search.beam_size)
-
-    def search(self) -> Search:
-        """Return them as the models take them."""
-        return Search(self.strategy, length_penalty=self.length_penalty, beam_size=self.beam_size)
-
-
-@dataclass(frozen=True)
-class Languages:
-    """What is translated into what; empty if nobody said."""
-
-    source: str = ""
-    target: str = ""
-
-
-@dataclass(frozen=True)
-class Card:
-    """What only people can say about a model; each may be empty."""
-
-    title: str = ""
-    licence: str = ""
-    data: str = ""
-    limits: str = ""
-
-
-@dataclass(frozen=True)
-class Description:
-    """What `checkpoint.toml` says.
-
-    model, config: name and settings of the model
-    vocabulary:    number of ids, which is the tokenizer's
-    training:      facts: data, steps, epochs, seconds, BLEU on the validation set and the like
-    """
-
-    format: Literal[1]
-    version: str
-    model: str
-    vocabulary: int
-    weights_sha256: str
-    config: dict[str, Any]
-    search: SearchDefaults
-    languages: Languages = field(default_factory=Languages)
-    card: Card = field(default_factory=Card)
-    training: dict[str, Any] = field(default_factory=dict)
+__all__ = [
+    "Card",
+    "Checkpoint",
+    "CheckpointError",
+    "Description",
+    "Languages",
+    "SearchDefaults",
+    "average_checkpoints",
+    "averaged",
+    "describe",
+    "load_weights",
+    "model_card",
+    "own_weights",
+    "read_tensors",
+    "save_checkpoint",
+    "sha256_of",
+]
 
 
 @dataclass(frozen=True)
@@ -101,7 +66,7 @@ class Checkpoint:
         """Read settings and tokenizer, and complain if anything is missing or does not fit together."""
         directory = Path(directory)
         for name in (DESCRIPTION, WEIGHTS, TOKENIZER):
-            if not (directory / name).exists():
+            if not (directory / name).is_file() and not (directory / name).is_dir():  # no pipe, no device
                 raise CheckpointError(f"{directory} must be a checkpoint, but it has no {name}")
         try:
             description = load_config(Description, directory / DESCRIPTION)
@@ -118,24 +83,46 @@ class Checkpoint:
 
     def weights(self) -> dict[str, Tensor]:
         """Read all weights as they are stored; a damaged file is an error."""
+        self._check_sum()
+        return read_tensors(self.directory / WEIGHTS)
+
+    def model(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> Model:
+        """Build the model with its weights, ready to translate; torch's random numbers stay as they were.
+
+        The settings must fit the file of weights before any memory is taken: they may be a stranger's.
+        """
+        build, kind = MODELS[self.description.model]
+        path = self.directory / WEIGHTS
+        self._check_sum()
+        try:
+            config = from_dict(kind, self.description.config, "config")
+            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+                self._check_shapes(config, stored_shapes(path))
+                model = build(config, self.description.vocabulary)
+        except ConfigError as error:
+            raise CheckpointError(f"{self.directory / DESCRIPTION}: {error}") from error
+        load_weights(model, read_tensors(path), str(path))
+        return model.to(device=device, dtype=dtype).eval()
+
+    def _check_sum(self) -> None:
         path, expected = self.directory / WEIGHTS, self.description.weights_sha256
         found = sha256_of(path)
         if found != expected:
             raise CheckpointError(f"{path} is damaged: its sha256 must be {expected}, got {found}")
-        return read_tensors(path)
 
-    def model(self, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> Model:
-        """Build the model with its weights, ready to translate; torch's random numbers stay as they were."""
-        build, kind = MODELS[self.description.model]
-        weights = self.weights()
+    def _check_shapes(self, config: Any, found: Mapping[str, tuple[int, ...]]) -> None:
+        """Compare what the settings imply with what is stored, without a single number."""
+        layers = config.transformer.layers_encoder + config.transformer.layers_decoder
+        if layers > len(found):  # or building them would take for ever
+            at_most = f"{len(found)} layers, as many as it has weights"
+            raise CheckpointError(f"{self.directory} must have at most {at_most}, got {layers}")
         try:
-            config = from_dict(kind, self.description.config, "config")
-            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-                model = build(config, self.description.vocabulary)
-        except ValueError as error:
-            raise CheckpointError(f"{self.directory / DESCRIPTION}: {error}") from error
-        load_weights(model, weights, str(self.directory / WEIGHTS))
-        return model.to(device=device, dtype=dtype).eval()
+            with torch.device("meta"):
+                model = MODELS[self.description.model][0](config, self.description.vocabulary)
+        except (ValueError, RuntimeError, OverflowError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise CheckpointError(f"{self.directory / DESCRIPTION}: no such model: {reason}") from error
+        _check_same_shapes(_shapes(own_weights(model)), found, str(self.directory / WEIGHTS))
 
 
 def describe(name: str, config: Any, vocabulary: int, search: SearchDefaults) -> Description:
@@ -170,9 +157,9 @@ def save_checkpoint(
     plain = {name: _stored(tensor, dtype) for name, tensor in tensors.items()}
     content = to_safetensors(plain, {"format": "pt"})
     complete = replace(description, weights_sha256=hashlib.sha256(content).hexdigest())
-    with _replaced(Path(directory)) as partial:
+    with replaced(Path(directory), DESCRIPTION) as partial:
         (partial / WEIGHTS).write_bytes(content)
-        (partial / DESCRIPTION).write_text(dump_toml(to_dict(complete)), encoding="utf-8")
+        (partial / DESCRIPTION).write_text(sealed_toml(to_dict(complete)), encoding="utf-8")
         tokenizer.save(partial / TOKENIZER)
         parameters = sum(tensor.numel() for tensor in plain.values())
         (partial / CARD).write_text(model_card(complete, parameters, Path(directory).name), encoding="utf-8")
@@ -230,77 +217,59 @@ def own_weights(model: Model) -> dict[str, Tensor]:
 def load_weights(model: Model, weights: Mapping[str, Tensor], origin: str) -> None:
     """Copy all weights into a model; `origin` is where they are from, to be named in an error."""
     own = own_weights(model)
-    missing, unknown = sorted(own.keys() - weights.keys()), sorted(weights.keys() - own.keys())
-    if missing:
-        raise CheckpointError(f"{origin} must have {missing[0]}, one of {len(own)} weights, but lacks it")
-    if unknown:
-        raise CheckpointError(f"{origin} has {unknown[0]}, which is none of the model's {len(own)} weights")
+    _check_same_shapes(_shapes(own), _shapes(weights), origin)
     with torch.no_grad():
         for name, tensor in own.items():
-            if (found := weights[name]).shape != tensor.shape:
-                shapes = f"{tuple(tensor.shape)}, got {tuple(found.shape)}"
-                raise CheckpointError(f"{origin}: {name} must have shape {shapes}")
+            if (found := weights[name]).is_floating_point() != tensor.is_floating_point():
+                raise CheckpointError(f"{origin}: {name} must be like {tensor.dtype}, got {found.dtype}")
             tensor.copy_(found)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a file of tensors."""
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+
+
+def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Read names and shapes of the tensors in a file, and nothing else."""
+    with _opened(path) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a safetensors file, after a look at the size of its header."""
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+        limit = min(MAX_HEADER_BYTES, max(path.stat().st_size - 8, 0))
+        if not 0 < size <= limit:
+            found = f"its header must have 1 … {limit} bytes, got {size}"
+            raise CheckpointError(f"{path} is damaged, or no safetensors file: {found}")
+        with safetensors.safe_open(path, framework="pt") as tensors:
+            yield tensors
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{path} is damaged, or no safetensors file: {error}") from error
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def sha256_of(path: Path) -> str:
-    """Return the checksum of a file."""
-    checksum = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                checksum.update(block)
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    return checksum.hexdigest()
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def model_card(description: Description, parameters: int, name: str) -> str:
-    """Write what people want to know before they use a model, as far as it is known."""
-    languages, search, card = description.languages, description.search, description.card
-    pair = f"{languages.source or 'source'} to {languages.target or 'target'}"
-    facts = {
-        "model": f"{description.model}, {parameters / 1e6:.1f} million parameters",
-        "languages": f"{languages.source or 'not stated'} → {languages.target or 'not stated'}",
-        "vocabulary": f"{description.vocabulary} subwords",
-        "written by": f"pcfgnat {description.version}",
-    }
-    decoding = {
-        "strategy": search.strategy,
-        "length penalty": search.length_penalty,
-        "beam size": search.beam_size,
-    }
-    usage = (
-        f'```sh\npcfgnat translate --model {name} "…"\n```\n\n'
-        "```python\nfrom pcfgnat.translator import Translator\n\n"
-        f'translator = Translator.load("{name}")\nprint(translator("…"))\n```'
-    )
-    sections = [
-        f"# {card.title or f'Translation from {pair}'}\n\n{_listed(facts)}",
-        f"## Use\n\n{usage}",
-        f"## Decoding, if nothing else is asked for\n\n{_listed(decoding)}",
-        f"## Training\n\n{_listed(description.training) or 'Not stated.'}",
-        f"## Data\n\n{card.data or 'Not stated.'}",
-        f"## Limits\n\n{card.limits or 'Not stated.'}",
-        f"## Licence\n\n{card.licence or 'Not stated.'}",
-    ]
-    return "\n\n".join(sections) + "\n"
-
-
-def _listed(facts: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in facts.items() if not isinstance(value, Mapping)}
-    return "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in shown.items())
+def _check_same_shapes(
+    own: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], origin: str
+) -> None:
+    missing, unknown = sorted(own.keys() - found.keys()), sorted(found.keys() - own.keys())
+    if missing:
+        raise CheckpointError(f"{origin} must have {missing[0]}, one of {len(own)} weights, but lacks it")
+    if unknown:
+        raise CheckpointError(f"{origin} has {unknown[0]}, which is none of the model's {len(own)} weights")
+    for name, shape in own.items():
+        if found[name] != shape:
+            raise CheckpointError(f"{origin}: {name} must have shape {shape}, got {found[name]}")
 
 
 def _stored(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
@@ -317,25 +286,3 @@ def _check_alike(first: Checkpoint, other: Checkpoint) -> None:
         if expected != found:
             places = f"{first.directory} has {expected!r}, {other.directory} has {found!r}"
             raise CheckpointError(f"checkpoints to average must have the same {what}, but {places}")
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[Path]:
-    """Give a directory to write into that takes the place of `path` once it is whole."""
-    fresh, old = (path.with_name(f".{path.name}.{suffix}") for suffix in ("new", "old"))
-    try:
-        if path.exists() and not (path / DESCRIPTION).exists() and any(path.iterdir()):
-            raise CheckpointError(f"{path} must not exist, be empty or be a checkpoint to be replaced")
-        for left in (fresh, old):  # of a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        with atomic_directory(fresh) as partial:
-            yield partial
-        if path.exists():
-            path.rename(old)
-        fresh.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
-    except TextError as error:
-        message = str(error).replace(str(fresh.absolute()), str(path))
-        raise CheckpointError(message) from error
-    except OSError as error:
-        raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,10 +1,12 @@
 """Settings as plain text: TOML to frozen dataclasses and back, strictly.
 
 An unknown or missing key or a value of the wrong kind is an error that says what was expected and what came.
+Files that the program writes for itself carry a seal: the checksum of their text, on the first line.
 """
 
 import copy
 import dataclasses
+import hashlib
 import json
 import re
 import tomllib
@@ -22,6 +24,8 @@ PLAIN: dict[type, tuple[type | tuple[type, ...], str]] = {  # annotation: what m
     str: (str, "a string"),
     Path: ((str, Path), "a path"),
 }
+MAX_TOML_BYTES = 1 << 23
+SEAL = "# sha256 of all below: "
 
 
 class ConfigError(ValueError):
@@ -73,15 +77,33 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def load_toml(path: Path | str) -> dict[str, Any]:
-    """Read a TOML file."""
+    """Read a TOML file; if it has a seal, that must be right."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_TOML_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > MAX_TOML_BYTES:
+        raise ConfigError(f"{path} must have at most {MAX_TOML_BYTES} bytes, got more")
+    _check_seal(content, path)
+    try:
+        return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8: byte 0x{error.object[error.start]:02x}") from error
-    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: byte 0x{content[error.start]:02x}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is not TOML that can be read: it is nested too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
         raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def sealed_toml(data: Mapping[str, Any]) -> str:
+    """Write TOML with a seal, by which `load_toml` finds out whether it was cut or altered.
+
+    The seal stands on top: whatever is cut off, a part of the text is missing that it vouches for. Without it
+    a file is read as it is, so whoever edits one removes that line.
+    """
+    text = dump_toml(data)
+    return f"{SEAL}{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def dump_toml(data: Mapping[str, Any]) -> str:
@@ -107,6 +129,16 @@ def override(data: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, A
     return result
 
 
+def _check_seal(content: bytes, path: Path | str) -> None:
+    first, _, rest = content.partition(b"\n")
+    if not first.startswith(SEAL.encode()):
+        return
+    expected, found = first[len(SEAL) :].decode(errors="replace"), hashlib.sha256(rest).hexdigest()
+    if found != expected:
+        advice = "if it was edited on purpose, remove its first line"
+        raise ConfigError(f"{path} is damaged: its sha256 must be {expected}, got {found}; {advice}")
+
+
 def _converted(kind: Any, value: Any, key: str) -> Any:
     """Turn a TOML value into what a field's annotation asks for."""
     origin, arguments = get_origin(kind), get_args(kind)
@@ -126,8 +158,17 @@ def _converted(kind: Any, value: Any, key: str) -> Any:
     if origin is dict and isinstance(value, Mapping):
         return {name: _converted(arguments[1], item, f"{key}.{name}") for name, item in value.items()}
     if kind in PLAIN and isinstance(value, PLAIN[kind][0]) and (kind is bool or not isinstance(value, bool)):
-        return kind(value)
+        return _plain_value(kind, value, key)
     raise ConfigError(f"{key} must be {_described(kind)}, got {value!r}")
+
+
+def _plain_value(kind: Any, value: Any, key: str) -> Any:
+    if kind is Path and "\0" in str(value):
+        raise ConfigError(f"{key} must be a path, got {value!r}, which has a zero byte")
+    try:
+        return kind(value)
+    except OverflowError as error:  # a float cannot be as large as a whole number
+        raise ConfigError(f"{key} must be {_described(kind)} up to 1e308, got one that is larger") from error
 
 
 def _first_fitting(kind: Any, value: Any, key: str) -> Any:

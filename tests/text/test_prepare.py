@@ -229,6 +229,10 @@ def test_damage_is_found(
     write_lines(out / "valid" / "source.txt", ["x"])
     with pytest.raises(TextError) as caught:
         prepared.raw("valid")
+    assert str(caught.value).startswith(f"{out / 'valid' / 'source.txt'} is damaged: its sha256 must be ")
+    old = replace(prepared.report.splits["valid"], raw_sha256=())  # as it was before there were checksums
+    with pytest.raises(TextError) as caught:
+        replace(prepared, report=replace(prepared.report, valid=old)).raw("valid")
     assert str(caught.value) == f"the raw text in {out / 'valid'} must have 20 lines, got 1 and 20"
     (out / "valid").rename(out / "aside")
     (out / "test").rename(out / "valid")

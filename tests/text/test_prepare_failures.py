@@ -106,7 +106,7 @@ def full(*_: object, **__: object) -> None:
         "pathlib.Path.mkdir",
         "pathlib.Path.write_bytes",
         "pcfgnat.text.corpus.CorpusWriter.add",
-        "pcfgnat.text.corpus.dump_toml",
+        "pcfgnat.text.corpus.sealed_toml",
         "pcfgnat.text.duplicates.DuplicateFinder.add",
         "pcfgnat.text.tokenizer.Tokenizer.save",
         "os.fsync",

@@ -51,7 +51,7 @@ def test_gradients_that_are_not_finite_change_nothing() -> None:
     parameter = next(iter(sick.model.parameters()))
     parameter.register_hook(lambda gradient: gradient * float("nan"))  # type: ignore[no-untyped-call]
     result = sick.step([batch(0, 1)], 0.1, 0.0, 0)
-    assert (result.finite, result.updated) == (False, False)
+    assert result.fault == "not finite"
     assert all(torch.equal(weight, before[name]) for name, weight in own_weights(sick.model).items())
 
 
@@ -60,7 +60,7 @@ def test_a_step_without_a_sentence_that_counts_changes_nothing() -> None:
     before = {name: weight.clone() for name, weight in own_weights(idle.model).items()}
     empty = Batch(Padded.from_lists([[2, 5, 3]]), Padded.from_lists([[2]]))
     result = idle.step([empty], 0.1, 0.0, 0)
-    assert (result.finite, result.updated, result.skipped) == (True, False, 1)
+    assert (result.fault, result.skipped) == ("no target", 1)
     assert all(torch.equal(weight, before[name]) for name, weight in own_weights(idle.model).items())
 
 

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
     from pcfgnat.checkpoint import Checkpoint
-    from pcfgnat.translator import PairFiles, distill
+    from pcfgnat.translator import distill, pair_files
 
     checkpoint = Checkpoint.open(options.model)
     translator = load_translator(options, options.model)
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     if source == target:
         raise ValueError(f"--suffixes must be different, got {source!r} twice")
     cut = 0
-    with PairFiles(options.output, (source, target), _job(options, checkpoint, translator)) as output:
+    with pair_files(options.output, (source, target), _job(options, checkpoint, translator)) as output:
         if output.progress.complete:
             print(
                 f"complete already: {output.progress.lines} lines in {' and '.join(map(str, output.paths))}"

@@ -14,6 +14,7 @@ from pcfgnat.cli.options import (
     add_decoding_options,
     add_machine_options,
     load_translator,
+    named_paths,
     new_command,
 )
 from pcfgnat.cli.test_sets import TestSet, choose_measures, read_test_set, read_translations
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
 def _evaluated(options: argparse.Namespace) -> tuple["Report", dict[str, list[str]]]:
     from pcfgnat.evaluation import Report, compare
 
-    paths = _named(options.systems)
+    paths = named_paths(options.systems)
     betas = _betas(options.sweep or AUTOMATIC_BETAS)
     test = read_test_set(options, options.split)
     tuning = None if options.tune_on is None else read_test_set(options, options.tune_on)
@@ -178,23 +179,6 @@ def _of_file(name: str, lines: list[str], test: TestSet, measures: "Measures") -
     from pcfgnat.evaluation import SystemReport
 
     return SystemReport(name, measures.score(lines, test.reference))
-
-
-def _named(systems: Sequence[str]) -> dict[str, Path | None]:
-    """Give every system a name; the embedded model is the only one without a path."""
-    if not systems:
-        return {"embedded": None}
-    paths: dict[str, Path | None] = {}
-    for system in systems:
-        name, equals, path = system.partition("=")
-        if not equals or "/" in name:
-            name, path = system.rstrip("/"), system
-        if not Path(path).exists():
-            raise ValueError(f"a system must be a checkpoint or a file, but there is no {path}")
-        if name in paths:
-            raise ValueError(f"systems must have different names, got {name!r} twice; NAME=PATH gives names")
-        paths[name] = Path(path)
-    return paths
 
 
 def _betas(text: str) -> list[float]:

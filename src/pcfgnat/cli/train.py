@@ -7,7 +7,9 @@ from pcfgnat.cli.files import notice
 from pcfgnat.cli.options import Commands, new_command
 
 DESCRIPTION = """\
-Train a model as a TOML file says. Every setting may be overruled by key=value.
+Train a model as a TOML file says. Every setting may be overruled by key=value. With several GPUs or machines:
+
+  torchrun --nproc-per-node 8 -m pcfgnat train CONFIG.toml
 """
 
 
@@ -24,6 +26,8 @@ def run(options: argparse.Namespace) -> None:
     from pcfgnat.training import TrainConfig, train
 
     result = train(load_config(TrainConfig, options.config, options.overrides))
+    if result.rank:
+        return
     bleu = "" if result.bleu is None else f", BLEU {result.bleu:.2f} on the validation set"
     print(f"step {result.step}: {result.reason}{bleu}")
     if result.interrupted:

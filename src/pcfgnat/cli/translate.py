@@ -1,14 +1,16 @@
 """`pcfgnat translate`: text to text."""
 
 import argparse
+import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcfgnat.cli.files import notice, read_lines, writing
+from pcfgnat.cli.files import notice, opened, read_lines, replaceable, writing
 from pcfgnat.cli.options import (
     Commands,
     add_decoding_options,
@@ -19,11 +21,14 @@ from pcfgnat.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pcfgnat.translator import Translation
+    from pcfgnat.translator import Translation, Translator
 
 DESCRIPTION = """\
 Translate the arguments, a file or what comes in on stdin, line by line. Order and empty lines stay. A line
 that is too long for the model is cut after sentences, where possible, and a notice says so.
+
+From --input FILE to --output FILE, a command that was interrupted, however roughly, goes on where it was when
+it is given again, and says so. To begin anew, remove FILE.progress.toml beside the output.
 """
 EXAMPLE = """\
 examples:
@@ -64,18 +69,26 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Translate all lines."""
-    from tqdm import tqdm
-
     if options.texts and options.input is not None:
         raise ValueError("either texts or --input may be given, got both")
     from_stdin = not options.texts and options.input is None
     translator = load_translator(
         options, options.model, nbest=options.nbest, at_once=from_stdin and sys.stdin.isatty()
     )
+    from_file = options.input is not None and (options.input.is_file() or not options.input.exists())
+    if from_file and options.output is not None and replaceable(options.output):
+        _translate_file(options, translator)
+    else:
+        _translate_stream(options, translator)
+
+
+def _translate_stream(options: argparse.Namespace, translator: "Translator") -> None:
+    from tqdm import tqdm
+
     lines = _checked(options.texts) if options.texts else read_lines(options.input)
     silent = True if options.output is None and sys.stdout.isatty() else None  # the output shows the progress
+    notices = _Notices(options, translator.search.strategy)
     with writing(options.output) as file, tqdm(unit=" lines", disable=silent, leave=False) as bar:
-        notices = _Notices(options, translator.search.strategy)
         for number, translation in enumerate(translator.stream(lines), start=1):
             notices.tell(translation, number)
             for line in _shown(translation, number, options):
@@ -83,6 +96,54 @@ def run(options: argparse.Namespace) -> None:
             if translator.options.window == 1:
                 file.flush()
             bar.update()
+
+
+def _translate_file(options: argparse.Namespace, translator: "Translator") -> None:
+    """Translate a file to a file, and go on if that was begun before."""
+    from tqdm import tqdm
+
+    from pcfgnat.translator import GrowingFiles, translate_into
+
+    def render(sources: Sequence[str], found: Sequence["Translation"], first: int) -> list[str]:
+        lines = (_shown(translation, number, options) for number, translation in enumerate(found, first))
+        return ["".join(f"{line}\n" for line in chain.from_iterable(lines))]
+
+    record = options.output.with_name(f"{options.output.name}.progress.toml")
+    job, notices = _job(options, translator), _Notices(options, translator.search.strategy)
+    with opened(options.input) as lines, GrowingFiles([options.output], record, job, True) as output:
+        if output.progress.complete:
+            notice(f"complete already: {output.progress.lines} lines in {options.output}")
+            return
+        if done := output.progress.lines:
+            notice(f"going on after {done} lines; to begin anew, remove {record}")
+        window = translator.options.window
+        with tqdm(initial=done, unit=" lines", disable=None, leave=False) as bar:
+            for chunk in translate_into(translator, lines, output, render, options.seed, window):
+                for number, translation in enumerate(chunk, done + 1):
+                    notices.tell(translation, number)
+                done += len(chunk)
+                bar.update(len(chunk))
+
+
+def _job(options: argparse.Namespace, translator: "Translator") -> dict[str, str]:
+    """Name everything that the result depends on, but for the text itself."""
+    from pcfgnat.config import dump_toml, to_dict
+    from pcfgnat.translator import describe_model, embedded_model
+
+    model = dump_toml(to_dict(describe_model(options.model or embedded_model())))
+    search = translator.search
+    job = {
+        "model": hashlib.sha256(model.encode()).hexdigest(),
+        "runtime": type(translator.model).__name__,
+        "exact": str(options.exact),
+        "decode": search.strategy,
+        "beta": str(search.length_penalty),
+        "beam": str(search.beam_size),
+        "nbest": str(options.nbest),
+        "form": "json" if options.json else "tree" if options.tree else "text",
+        "input": str(options.input),
+    }
+    return {**job, "seed": str(options.seed)} if search.strategy == "sample" else job
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 No torch and no network: ids are numpy arrays and lists.
 """
 
-from pcfgnat.text.batches import Batches, BatchSettings, batches, padded
+from pcfgnat.text.batches import Batches, BatchSettings, batches, cut, padded, share
 from pcfgnat.text.cleaning import CleaningSettings
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus, write_corpus
 from pcfgnat.text.files import atomic_directory
@@ -33,7 +33,9 @@ __all__ = [
     "Tokenizer",
     "atomic_directory",
     "batches",
+    "cut",
     "padded",
     "prepare",
+    "share",
     "write_corpus",
 ]

@@ -17,7 +17,7 @@ from typing import BinaryIO, Literal
 import numpy as np
 from jaxtyping import Int32, Integer, UInt64
 
-from pcfgnat.config import dump_toml, load_config, to_dict
+from pcfgnat.config import load_config, sealed_toml, to_dict
 from pcfgnat.text.files import atomic_directory
 from pcfgnat.text.lines import TextError
 
@@ -39,6 +39,10 @@ class SideDescription:
     ids_sha256: str
     offsets_sha256: str
 
+    def __post_init__(self) -> None:
+        if self.tokens < 0:
+            raise ValueError(f"tokens must not be negative, got {self.tokens}")
+
 
 @dataclass(frozen=True)
 class CorpusDescription:
@@ -50,6 +54,10 @@ class CorpusDescription:
     dtype: Literal["<u2", "<u4"]
     source: SideDescription
     target: SideDescription
+
+    def __post_init__(self) -> None:
+        if self.pairs < 0:
+            raise ValueError(f"pairs must not be negative, got {self.pairs}")
 
 
 class ParallelCorpus:
@@ -88,9 +96,9 @@ class ParallelCorpus:
         return self._target.lengths
 
     def verify(self) -> None:
-        """Read everything and complain if a checksum is not what it was."""
-        self._source.verify()
-        self._target.verify()
+        """Read everything and complain if a checksum is not what it was, or an id none of the vocabulary."""
+        self._source.verify(self.vocabulary_size)
+        self._target.verify(self.vocabulary_size)
 
 
 class CorpusWriter:
@@ -120,7 +128,7 @@ class CorpusWriter:
         if kind is None:
             source, target = [side.description() for side in self._sides]
             description = CorpusDescription(1, self.pairs, self.vocabulary_size, self._dtype, source, target)
-            (self.directory / DESCRIPTION).write_text(dump_toml(to_dict(description)), encoding="utf-8")
+            (self.directory / DESCRIPTION).write_text(sealed_toml(to_dict(description)), encoding="utf-8")
 
     def add(self, pairs: Iterable[Pair]) -> None:
         """Append pairs; many at a time are faster than one by one."""
@@ -159,11 +167,18 @@ class _Side:
         lengths.flags.writeable = False
         return lengths
 
-    def verify(self) -> None:
+    def verify(self, vocabulary_size: int) -> None:
         expected = (self._expected.ids_sha256, self._expected.offsets_sha256)
         for path, checksum in zip((self._ids_path, self._offsets_path), expected, strict=True):
             if (found := _sha256(path)) != checksum:
                 raise TextError(f"{path} is damaged: its sha256 must be {checksum}, got {found}")
+        if bool((self._offsets[1:] < self._offsets[:-1]).any()):
+            raise TextError(
+                f"{self._offsets_path} is damaged: no sentence may start before the one before it"
+            )
+        for start in range(0, len(self._ids), BLOCK):
+            if (largest := int(self._ids[start : start + BLOCK].max())) >= vocabulary_size:
+                raise TextError(f"{self._ids_path}: ids must be less than {vocabulary_size}, got {largest}")
 
 
 class _SideWriter:

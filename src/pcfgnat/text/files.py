@@ -1,4 +1,4 @@
-"""Directories that are there whole or not at all."""
+"""Files and directories that are there whole or not at all, and stay so when the power fails."""
 
 import fcntl
 import os
@@ -27,7 +27,8 @@ def atomic_directory(path: Path) -> Iterator[Path]:
                 yield partial
                 _to_disk(partial)
                 partial.rename(path)
-                _sync(path.parent)
+                for parent in (path, *new):
+                    sync(parent.parent)
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
@@ -37,6 +38,21 @@ def atomic_directory(path: Path) -> Iterator[Path]:
                 parent.rmdir()
         if isinstance(error, OSError):
             raise TextError(f"cannot write {path}: {error.strerror or error}") from error
+        raise
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file at once, so that it is never there in part."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync(path.parent)
+    except OSError:
+        partial.unlink(missing_ok=True)
         raise
 
 
@@ -70,11 +86,12 @@ def lock(handle: int) -> bool:
 def _to_disk(directory: Path) -> None:
     for place, _, names in os.walk(directory):
         for name in names:
-            _sync(Path(place, name))
-        _sync(Path(place))
+            sync(Path(place, name))
+        sync(Path(place))
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

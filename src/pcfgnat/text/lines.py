@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,17 +34,19 @@ class TextPair:
 
 
 class LineReader:
-    """The lines of a file; `lines` counts those read so far, `sha256` is of their bytes."""
+    """The lines of a file, or of stdin; `lines` counts those read so far, `sha256` is of their bytes."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self.path = path if path is not None else "stdin"
         self.lines = 0
+        self._max_line_bytes = max_line_bytes
         self._hash = hashlib.sha256()
+        self._own = path is not None
         try:
-            self._raw = cast(BinaryIO, path.open("rb"))
+            self._raw = sys.stdin.buffer if path is None else cast(BinaryIO, path.open("rb"))
         except OSError as error:
             raise TextError(f"cannot read {path}: {error.strerror}") from error
-        packed = path.suffix == ".gz"
+        packed = path is not None and path.suffix == ".gz"
         self._file = io.BufferedReader(gzip.GzipFile(fileobj=self._raw)) if packed else self._raw
 
     def __enter__(self) -> "LineReader":
@@ -52,8 +55,13 @@ class LineReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        self._raw.close()
+        if self._own:
+            self._file.close()
+            self._raw.close()
+
+    def __iter__(self) -> Iterator[str]:
+        while (line := self.read()) is not None:
+            yield line
 
     @property
     def position(self) -> int:
@@ -68,15 +76,15 @@ class LineReader:
     def read(self) -> str | None:
         """Return the next line without its end, `None` after the last one."""
         try:
-            line = self._file.readline(MAX_LINE_BYTES + 1)
+            line = self._file.readline(self._max_line_bytes + 1)
         except (OSError, EOFError, zlib.error) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise TextError(f"cannot read {self.path} after line {self.lines}: {reason}") from error
         if not line:
             return None
         self.lines += 1
-        if len(line) > MAX_LINE_BYTES:
-            raise TextError(f"{self.path} line {self.lines} must be at most {MAX_LINE_BYTES} bytes, got more")
+        if len(line) > (limit := self._max_line_bytes):
+            raise TextError(f"{self.path} line {self.lines} must be at most {limit} bytes, got more")
         self._hash.update(line)
         try:
             text = line.decode("utf-8")

@@ -1,8 +1,9 @@
 """From parallel text to a tokenizer and memory-mapped ids, in memory that does not grow with the text."""
 
+import hashlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from jaxtyping import Bool
 from tqdm import tqdm
 
 from pcfgnat import __version__
-from pcfgnat.config import dump_toml, to_dict
+from pcfgnat.config import sealed_toml, to_dict
 from pcfgnat.text.cleaning import CleaningSettings, Encoder
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus
 from pcfgnat.text.duplicates import DuplicateFinder
@@ -85,7 +86,7 @@ def prepare(settings: PrepareSettings) -> PrepareReport:
             valid=splits.get("valid"),
             test=splits.get("test"),
         )
-        (directory / REPORT).write_text(dump_toml(to_dict(report)), encoding="utf-8")
+        (directory / REPORT).write_text(sealed_toml(to_dict(report)), encoding="utf-8")
     return report
 
 
@@ -148,17 +149,25 @@ def _write_split(pairs: Sequence[TextPair], encoder: Encoder, directory: Path) -
     if not encoder.kept:
         faults = ", ".join(f"{fault} {count}" for fault, count in encoder.faults.items())
         raise TextError(f"at least one pair must be left to train on, got none of {encoder.read} ({faults})")
-    if not encoder.drop:
-        for pair in pairs:
-            _write_raw(pair, encoder.tokenizer, directory)
-    return _split_report(readers, encoder, directory)
+    report = _split_report(readers, encoder, directory)
+    if encoder.drop:
+        return report
+    (pair,) = pairs
+    return replace(report, raw_sha256=_write_raw(pair, encoder.tokenizer, directory))
 
 
-def _write_raw(pair: TextPair, tokenizer: Tokenizer, directory: Path) -> None:
+def _write_raw(pair: TextPair, tokenizer: Tokenizer, directory: Path) -> tuple[str, ...]:
+    """Write the text of both sides and return the checksums."""
+    checksums = [hashlib.sha256(), hashlib.sha256()]
     with (directory / RAW[0]).open("wb") as source, (directory / RAW[1]).open("wb") as target:
         for chunk in PairReader(pair):
-            for file, side in zip((source, target), zip(*chunk, strict=True), strict=True):
-                file.write("".join(f"{tokenizer.plain(text)}\n" for text in side).encode())
+            for file, side, checksum in zip(
+                (source, target), zip(*chunk, strict=True), checksums, strict=True
+            ):
+                content = "".join(f"{tokenizer.plain(text)}\n" for text in side).encode()
+                file.write(content)
+                checksum.update(content)
+    return tuple(checksum.hexdigest() for checksum in checksums)
 
 
 def _split_report(readers: Sequence[PairReader], encoder: Encoder, directory: Path) -> SplitReport:

@@ -1,6 +1,5 @@
 """What `prepare` leaves: a directory with tokenizer, ids, raw text of valid and test, and a report."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +29,10 @@ class SideReport:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """Pairs read and kept. `dropped` says why pairs are missing, `doubtful` what would have been a reason."""
+    """Pairs read and kept. `dropped` says why pairs are missing, `doubtful` what would have been a reason.
+
+    `raw_sha256` is of the text beside the ids, both sides, if there is any.
+    """
 
     read: int
     kept: int
@@ -38,6 +40,7 @@ class SplitReport:
     doubtful: dict[str, int]
     source: SideReport
     target: SideReport
+    raw_sha256: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [f"{self.read} pairs read, {self.kept} kept"]
@@ -108,7 +111,11 @@ class Prepared:
     def raw(self, split: Literal["valid", "test"]) -> tuple[list[str], list[str]]:
         """Return the sentences of both sides as they came, in the order of the corpus."""
         self._require(split)
-        source, target = (list(_lines(self.directory / split / name)) for name in RAW)
+        checksums = self.report.splits[split].raw_sha256 or ("", "")
+        source, target = (
+            _lines(self.directory / split / name, checksum)
+            for name, checksum in zip(RAW, checksums, strict=True)
+        )
         expected = self.report.splits[split].kept
         if {len(source), len(target)} != {expected}:
             found = f"{len(source)} and {len(target)}"
@@ -118,16 +125,21 @@ class Prepared:
         return source, target
 
     def verify(self) -> None:
-        """Read all ids and complain if a checksum is wrong."""
+        """Read everything and complain if a checksum is wrong."""
         for split in self.report.splits:
             self.corpus(split).verify()
+            if split != "train":
+                self.raw(split)
 
     def _require(self, split: Split) -> None:
         if split not in self.report.splits:
             raise TextError(f"{self.directory} has no {split} data, only {', '.join(self.report.splits)}")
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, checksum: str) -> list[str]:
+    """Read a text; without a checksum it is from before there were any."""
     with LineReader(path) as reader:
-        while (line := reader.read()) is not None:
-            yield line
+        lines = list(reader)
+        if checksum and reader.sha256 != checksum:
+            raise TextError(f"{path} is damaged: its sha256 must be {checksum}, got {reader.sha256}")
+    return lines

@@ -13,11 +13,12 @@ from typing import ClassVar, Literal, SupportsIndex, final
 
 import sentencepiece
 
-from pcfgnat.config import dump_toml, load_config, to_dict
+from pcfgnat.config import load_config, sealed_toml, to_dict
 from pcfgnat.text.lines import TextError
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 DESCRIPTION = "tokenizer.toml"
+MAX_BYTES = 1 << 26
 SURROGATE = re.compile("[\ud800-\udfff]")
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 TOO_LARGE = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
@@ -114,7 +115,7 @@ class Tokenizer(ABC):
         directory.mkdir(parents=True, exist_ok=True)
         description = _Description(self.kind, self.vocabulary_size, self.sha256)
         (directory / self.file_name).write_bytes(self._content)
-        (directory / DESCRIPTION).write_text(dump_toml(to_dict(description)), encoding="utf-8")
+        (directory / DESCRIPTION).write_text(sealed_toml(to_dict(description)), encoding="utf-8")
 
     @staticmethod
     def load(directory: Path) -> "Tokenizer":
@@ -126,7 +127,11 @@ class Tokenizer(ABC):
         found = hashlib.sha256(content).hexdigest()
         if found != description.sha256:
             raise TextError(f"{path} is damaged: its sha256 must be {description.sha256}, got {found}")
-        return kind(content, str(path))
+        tokenizer = kind(content, str(path))
+        if tokenizer.vocabulary_size != description.vocabulary_size:
+            expected, size = description.vocabulary_size, tokenizer.vocabulary_size
+            raise TextError(f"{path} must have {expected} types, as {DESCRIPTION} says, got {size}")
+        return tokenizer
 
     def _checked(self, ids: Iterable[SupportsIndex]) -> list[int]:
         plain = [operator.index(token) for token in ids]
@@ -258,9 +263,13 @@ KINDS: dict[str, type[SentencePieceTokenizer] | type[SubwordTokenizer]] = {
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise TextError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise TextError(f"{path} must have at most {MAX_BYTES} bytes, got more")
+    return content
 
 
 def _composed(text: str) -> str:

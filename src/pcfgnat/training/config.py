@@ -21,7 +21,8 @@ MAY_CHANGE = (
     "curves",
     "tensorboard",
 )
-MAY_CHANGE_TABLES = ("validation.", "card.")
+MAY_CHANGE_TABLES = ("validation.", "faults.", "distributed.", "card.")
+MAX_SEED = 2**63 - 1
 
 
 class TrainingError(ValueError):
@@ -120,6 +121,46 @@ class ValidationConfig:
 
 
 @dataclass(frozen=True)
+class FaultsConfig:
+    """Which steps are skipped, and when there were too many.
+
+    A step leaves the weights as they are if a gradient or the loss is not finite, if the model can produce
+    none of its targets, or if the loss is a spike: per target token more than `spike_factor` times the median
+    of the last 100 steps, once there are 20; a median below 1 nat counts as 1. Spikes are not among these
+    100, so that a loss that stays up does not become the measure. `inf` turns it off. Bad steps are counted
+    in the log (`bad_steps`), the sentences of the first 20 are kept in `faults/`, and after `max_bad_steps`
+    in a row the run ends with advice.
+    """
+
+    spike_factor: float = 5.0
+    max_bad_steps: int = 20
+
+    def __post_init__(self) -> None:
+        if not self.spike_factor > 1:
+            raise ValueError(f"spike_factor must be more than 1, got {self.spike_factor}")
+        _at_least("max_bad_steps", self.max_bad_steps, 1)
+
+
+@dataclass(frozen=True)
+class DistributedConfig:
+    """How processes that torchrun started work together.
+
+    A batch is one of all processes, each of which takes its share of the sentences: so their number changes
+    nothing but rounding, and what dropout draws.
+
+    engine:          `ddp`: each has the whole model; `fsdp`: each has a part of it, for large ones
+    timeout_minutes: how long to wait for a process that does not answer before giving up
+    """
+
+    engine: Literal["ddp", "fsdp"] = "ddp"
+    timeout_minutes: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.timeout_minutes > 0:
+            raise ValueError(f"timeout_minutes must be more than 0, got {self.timeout_minutes}")
+
+
+@dataclass(frozen=True)
 class CardConfig:
     """What to say in the model card. Languages are taken from the prepared data if not given."""
 
@@ -160,6 +201,8 @@ class TrainConfig:
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
+    faults: FaultsConfig = field(default_factory=FaultsConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     precision: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int | None = None
@@ -175,6 +218,8 @@ class TrainConfig:
         for name in ("steps", "epochs", "time_budget", "save_every_minutes"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ValueError(f"{name} must be more than 0, got {value}")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise ValueError(f"seed must be in 0 … {MAX_SEED}, got {self.seed}")
         for name in ("threads", "log_every"):
             if (value := getattr(self, name)) is not None:
                 _at_least(name, value, 1)

@@ -4,7 +4,8 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from pcfgnat.training.logs import CsvLog, write_atomically
+from pcfgnat.text.files import write_atomically
+from pcfgnat.training.logs import CsvLog
 
 PANELS = (("loss", "loss"), ("BLEU", "bleu"), ("learning rate", "rate"))
 

@@ -34,7 +34,7 @@ def finish(
     scores: Scores | None = _scores(sources[0])
     note = f"of step {best.step}, the best by BLEU"
     if len(sources) > 1:
-        scores = keeper.validator.run(model, keeper.search, learner.device, stopped)
+        scores = keeper.validator.run(model, keeper.search, learner.workers, stopped)
         if scores is None:
             return None
         steps = ", ".join(str(kept.step) for kept in state.best)
@@ -48,8 +48,10 @@ def finish(
             scores = _scores(sources[0])
         say(f"{found}; the final checkpoint is the {'mean' if note.startswith('mean') else 'single one'}")
     assert scores is not None
-    keeper.save(run.final, model, state, scores, note)
-    run.prune({kept.step for kept in state.best})
+    if learner.workers.main:
+        keeper.save(run.final, model, state, scores, note)
+        run.prune({kept.step for kept in state.best})
+    learner.workers.wait()
     return scores
 
 

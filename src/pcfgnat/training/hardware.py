@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from pcfgnat.training.config import TrainConfig, TrainingError
+from pcfgnat.training.distributed import local_rank
 
 
 def prepared_device(config: TrainConfig) -> torch.device:
@@ -17,7 +18,10 @@ def prepared_device(config: TrainConfig) -> torch.device:
     cuda = torch.cuda.is_available()
     if config.device == "cuda" and not cuda:
         raise TrainingError("device must be one that there is, got cuda, which torch does not find")
-    device = torch.device("cuda" if cuda and config.device != "cpu" else "cpu")
+    device = torch.device("cpu")
+    if cuda and config.device != "cpu":
+        device = torch.device("cuda", local_rank())
+        torch.cuda.set_device(device)
     if config.precision == "bfloat16" and device.type == "cpu":
         probe_bfloat16()
     return device

@@ -2,111 +2,189 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from pcfgnat.checkpoint import load_weights, own_weights
-from pcfgnat.models import Batch, Loss, Model
+from pcfgnat.models import SPECIAL_TOKENS, Batch, Loss, Model
+from pcfgnat.structures import Padded
 from pcfgnat.training.config import TrainConfig
+from pcfgnat.training.distributed import ALONE, Workers
 from pcfgnat.training.ema import Ema
+from pcfgnat.training.engines import engine_for
 from pcfgnat.training.hardware import autocast
 from pcfgnat.training.optimiser import adamw, memory, restore_memory, set_rate
 from pcfgnat.training.state import prefixed, random_states, restore_random_states, without_prefix
 
+Fault = Literal["not finite", "spike", "no target"]
+
 
 @dataclass(frozen=True)
 class StepResult:
-    """Figures of a step. `updated` is false if the weights were left as they were."""
+    """Figures of a step. After a `fault` the weights are as they were.
+
+    `token_loss` is the loss per target token, `skipped` counts sentences that the model cannot produce.
+    """
 
     loss: float
+    token_loss: float
     grad_norm: float
     tokens: int
     skipped: int
-    updated: bool
-    finite: bool
+    fault: Fault | None
     metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Figures of one batch in one process; `count` is how many sentences or tokens the loss is a mean of."""
+
+    loss: float
+    count: int
+    tokens: int
+    skipped: int
+    metrics: dict[str, float]
 
 
 class Learner:
     """All that changes with each step but the position in the data."""
 
-    def __init__(self, model: Model, config: TrainConfig, device: torch.device) -> None:
+    def __init__(
+        self, model: Model, config: TrainConfig, device: torch.device, workers: Workers = ALONE
+    ) -> None:
         self.model = model.to(device)
-        self.config = config
-        self.device = device
-        self.optimiser = adamw(self.model, config.optimiser)
+        self.config, self.device, self.workers = config, device, workers
         self.ema = None if config.ema.decay is None else Ema(self.model, config.ema.decay)
+        self._engine = engine_for(self.model, config.distributed.engine, workers)
+        if self.ema is not None:
+            self._engine.spread(self.ema.model)
+        self.optimiser = adamw(self.model, config.optimiser)
 
     @property
     def validated(self) -> Model:
-        """The model that is worth keeping."""
-        return self.model if self.ema is None else self.ema.model
+        """The model that is worth keeping, in one piece; all processes must ask for it at the same time."""
+        return self._engine.in_one_piece(self.model if self.ema is None else self.ema.model)
 
-    def step(self, batches: Sequence[Batch], rate: float, progress: float, updates: int) -> StepResult:
-        """Learn from the batches of one step; nothing changes if a gradient is not finite."""
+    def step(
+        self,
+        batches: Sequence[Batch | None],
+        rate: float,
+        progress: float,
+        updates: int,
+        spike_above: float = math.inf,
+    ) -> StepResult:
+        """Learn from the batches of one step; nothing changes if gradients or loss are not as they should be.
+
+        `spike_above` is a loss per target token. Every process has the same number of batches; None is one in
+        which it has no sentence. The result is that of all processes together, and the same in each.
+        """
         self.model.train()
         set_rate(self.optimiser, rate)
-        losses, total = self._backward(batches, progress)
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
-        norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.config.optimiser.clip)) if total else 0.0
-        finite = math.isfinite(norm)
-        updated = finite and total > 0
-        if updated:
+        parts = self._backward(batches, progress)
+        total = sum(part.count for part in parts)
+        norm = self._clipped() if total else 0.0
+        tokens, skipped = sum(part.tokens for part in parts), sum(part.skipped for part in parts)
+        value, metrics = _means(parts, total)
+        token_loss = value * total / tokens if tokens else math.nan
+        fault = _fault(total, value, norm, token_loss > spike_above)
+        if fault is None:
             self.optimiser.step()
             if self.ema is not None:
                 self.ema.update(self.model, updates)
         self.optimiser.zero_grad(set_to_none=True)
-        tokens, skipped = sum(loss.tokens for loss in losses), sum(loss.skipped for loss in losses)
-        value, metrics = self._means(losses, total)
-        return StepResult(value, norm, tokens, skipped, updated, finite, metrics)
+        return StepResult(value, token_loss, norm, tokens, skipped, fault, metrics)
 
-    def _backward(self, batches: Sequence[Batch], progress: float) -> tuple[list[Loss], int]:
-        """Add up gradients, so that each sentence (or token) of the step counts the same."""
-        losses = []
-        for batch in batches:
-            with autocast(self.config, self.device):
-                loss = self.model.loss(batch, progress)
-            if count := self._count(loss):
-                value = loss.value if len(batches) == 1 else loss.value * count
-                value.backward()  # type: ignore[no-untyped-call]
-            losses.append(Loss(loss.value.detach(), loss.sentences, loss.tokens, loss.skipped, loss.metrics))
-        total = sum(map(self._count, losses))
-        if len(batches) > 1 and total:
-            gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-            torch._foreach_div_(gradients, total)
-        return losses, total
+    def _backward(self, batches: Sequence[Batch | None], progress: float) -> list[_Part]:
+        """Add up gradients, so that each sentence (or token) of the step counts the same.
 
-    def _means(self, losses: Sequence[Loss], total: int) -> tuple[float, dict[str, float]]:
-        """Return loss and metrics of the whole step."""
-        if not total:
-            return math.nan, {}
-        shares = [self._count(loss) / total for loss in losses]
-        value = sum(share * float(loss.value) for share, loss in zip(shares, losses, strict=True) if share)
-        metrics: dict[str, float] = {}
-        for share, loss in zip(shares, losses, strict=True):
-            for name, number in loss.metrics.items() if share else ():
-                metrics[name] = metrics.get(name, 0.0) + share * number
-        return value, metrics
+        Return the figures of all batches of all processes.
+        """
+        size, parts = self.workers.size, []
+        for place, batch in enumerate(batches):
+            with self._engine.piece(last=place == len(batches) - 1):
+                with autocast(self.config, self.device):
+                    loss = self._engine.loss(self._stand_in() if batch is None else batch, progress)
+                count = 0 if batch is None else self._count(loss)
+                if count or size > 1:  # the other processes wait for this one
+                    value = loss.value if size * len(batches) == 1 else loss.value * count
+                    value.backward()  # type: ignore[no-untyped-call]
+            if batch is not None:
+                parts.append(
+                    _Part(float(loss.value.detach()), count, loss.tokens, loss.skipped, loss.metrics)
+                )
+        told = self.workers.gathered([asdict(part) for part in parts])
+        parts = [_Part(**part) for process in told for part in process]
+        total = sum(part.count for part in parts)
+        if size * len(batches) > 1 and total:
+            torch._foreach_mul_(self._gradients(), size / total)  # the engine has divided by `size`
+        return parts
+
+    def _clipped(self) -> float:
+        """Clip the gradients, and return the norm that they had: that of all parts if they are spread."""
+        norm = self._engine.whole({"": torch.nn.utils.get_total_norm(self._gradients())})[""]
+        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        torch.nn.utils.clip_grads_with_norm_(parameters, self.config.optimiser.clip, norm)
+        return float(norm)
+
+    def _gradients(self) -> list[Tensor]:
+        return [p.grad for p in self.model.parameters() if p.grad is not None]
+
+    def _stand_in(self) -> Batch:
+        """Return an empty sentence, for a process that must take part without one of its own."""
+        ids = torch.tensor([[SPECIAL_TOKENS.bos, SPECIAL_TOKENS.eos]], device=self.device)
+        empty = Padded(ids, torch.tensor([2], device=self.device))
+        return Batch(empty, empty)
 
     def _count(self, loss: Loss) -> int:
         return loss.sentences if self.model.loss_weight == "sentences" else loss.tokens
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything that must be restored to go on."""
+        """Return everything that must be restored to go on, to the first process; all of them must ask."""
         mean = {} if self.ema is None else prefixed("ema", own_weights(self.ema.model))
-        return {
+        own = {
             **prefixed("model", own_weights(self.model)),
             **prefixed("optimiser", memory(self.optimiser, self.model)),
             **prefixed("random", random_states()),
             **mean,
         }
+        return self._engine.whole(own, keep=self.workers.main)
 
     def restore(self, tensors: Mapping[str, Tensor], origin: str) -> None:
         """Take everything back."""
-        load_weights(self.model, without_prefix("model", tensors), origin)
+        self._load(self.model, without_prefix("model", tensors), origin)
         if self.ema is not None:
-            load_weights(self.ema.model, without_prefix("ema", tensors), origin)
-        restore_memory(self.optimiser, self.model, without_prefix("optimiser", tensors))
+            self._load(self.ema.model, without_prefix("ema", tensors), origin)
+        place = self._engine.placed_like
+        restore_memory(self.optimiser, self.model, without_prefix("optimiser", tensors), place)
         restore_random_states(without_prefix("random", tensors))
+
+    def _load(self, model: Model, tensors: Mapping[str, Tensor], origin: str) -> None:
+        own, place = own_weights(model), self._engine.placed_like
+        placed = {
+            name: place(tensor, own[name]) if name in own else tensor for name, tensor in tensors.items()
+        }
+        load_weights(model, placed, origin)
+
+
+def _means(parts: Sequence[_Part], total: int) -> tuple[float, dict[str, float]]:
+    """Return loss and metrics of the whole step."""
+    if not total:
+        return math.nan, {}
+    shares = [part.count / total for part in parts]
+    value = sum(share * part.loss for share, part in zip(shares, parts, strict=True) if share)
+    metrics: dict[str, float] = {}
+    for share, part in zip(shares, parts, strict=True):
+        for name, number in part.metrics.items() if share else ():
+            metrics[name] = metrics.get(name, 0.0) + share * number
+    return value, metrics
+
+
+def _fault(total: int, loss: float, norm: float, spike: bool) -> Fault | None:
+    if not total:
+        return "no target"
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        return "not finite"
+    return "spike" if spike else None

@@ -2,11 +2,13 @@
 
 import csv
 import io
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from pcfgnat.text.files import sync, write_atomically
+from pcfgnat.training.config import TrainingError
 
 Value = int | float | str
 
@@ -14,25 +16,27 @@ Value = int | float | str
 class CsvLog:
     """A table with a row for some steps; rows beyond the step at which the run goes on are dropped.
 
-    New columns may come with any row; the file is then written anew.
+    New columns may come with any row; the file is then written anew. Without a path nothing is written.
     """
 
-    def __init__(self, path: Path, step: int) -> None:
+    def __init__(self, path: Path | None, step: int) -> None:
         self.path = path
         self.columns: list[str] = []
         self.rows: list[dict[str, str]] = []
-        if path.exists():
-            self._read(step)
-            self._rewrite()
+        if path is not None and path.exists():
+            self._read(path, step)
+            self._rewrite(path)
 
     def add(self, row: Mapping[str, Value]) -> None:
         """Append a row."""
         plain = {name: repr(value) if isinstance(value, float) else str(value) for name, value in row.items()}
         self.rows.append(plain)
+        if self.path is None:
+            return
         new = [name for name in row if name not in self.columns]
         if new:
             self.columns += new
-            self._rewrite()
+            self._rewrite(self.path)
             return
         with self.path.open("a", encoding="utf-8", newline="") as file:
             file.write(self._text([plain]))
@@ -42,23 +46,30 @@ class CsvLog:
         pairs = [(float(row["step"]), float(row[name])) for row in self.rows if row.get(name)]
         return [step for step, _ in pairs], [number for _, number in pairs]
 
-    def _read(self, step: int) -> None:
-        with self.path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            self.columns = list(reader.fieldnames or [])
-            for row in reader:
-                whole = None not in row.values() and None not in row  # a row may have been cut off
-                if whole and row["step"].isdecimal() and int(row["step"]) <= step:
-                    self.rows.append(row)
+    def sync(self) -> None:
+        """Wait until all rows are on the disk."""
+        if self.path is not None and self.path.exists():
+            sync(self.path)
+
+    def _read(self, path: Path, step: int) -> None:
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            reader = csv.DictReader(file, quoting=csv.QUOTE_NONE)
+            try:
+                self.columns = list(reader.fieldnames or [])
+                self.rows = [row for row in reader if _whole(row) and int(row["step"]) <= step]
+            except csv.Error as error:
+                raise TrainingError(f"{path} is damaged: {error}; move it away to go on") from error
+        if self.columns and "step" not in self.columns:
+            raise TrainingError(f"{path} is damaged: it must have a column step; move it away to go on")
 
     def _text(self, rows: list[dict[str, str]]) -> str:
         text = io.StringIO()
         csv.DictWriter(text, self.columns, restval="", lineterminator="\n").writerows(rows)
         return text.getvalue()
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, path: Path) -> None:
         header = ",".join(self.columns) + "\n"
-        write_atomically(self.path, (header + self._text(self.rows)).encode())
+        write_atomically(path, (header + self._text(self.rows)).encode())
 
 
 class TensorBoard:
@@ -97,15 +108,10 @@ class TensorBoard:
             self._writer.flush()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file at once, so that it is never there in part."""
-    partial = path.with_name(f".{path.name}.partial")
+def _whole(row: Mapping[Any, Any]) -> bool:
+    """Whether a row has a number, or nothing, in each column: one may have been cut off or altered."""
     try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+        numbers = [float(value) for value in row.values() if value != ""]
+    except (TypeError, ValueError):
+        return False
+    return bool(numbers) and None not in row and row.get("step", "").isdecimal()

@@ -1,6 +1,6 @@
 """AdamW, what it decays, and its memory as named tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -52,10 +52,15 @@ def memory(optimiser: torch.optim.Optimizer, model: Model) -> dict[str, Tensor]:
     }
 
 
-def restore_memory(optimiser: torch.optim.Optimizer, model: Model, tensors: Mapping[str, Tensor]) -> None:
-    """Give the optimiser back what it remembered."""
+def restore_memory(
+    optimiser: torch.optim.Optimizer,
+    model: Model,
+    tensors: Mapping[str, Tensor],
+    placed_like: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    """Give the optimiser back what it remembered, each tensor stored like the parameter it belongs to."""
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, entry = key.rsplit("/", 1)
         parameter = parameters[name]
-        optimiser.state[parameter][entry] = value.to(parameter.device, copy=True)
+        optimiser.state[parameter][entry] = placed_like(value, parameter)

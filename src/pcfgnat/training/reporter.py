@@ -15,16 +15,17 @@ SHOWN = ("loss", "nll")
 
 
 class Reporter:
-    """Writes to stderr."""
+    """Writes to stderr, unless it is silent."""
 
-    def __init__(self) -> None:
+    def __init__(self, silent: bool = False) -> None:
+        self._silent = silent
         self._bar: Any = None
         self._start: tuple[float, float] | None = None  # progress and seconds when this process began
         self._bleu = ""
         self._figures = ""
 
     def __enter__(self) -> "Reporter":
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self._silent:
             layout = "{percentage:3.0f}%|{bar:20}| {desc}"
             self._bar = tqdm(total=1.0, bar_format=layout, leave=False, mininterval=0.5, file=sys.stderr)
         return self
@@ -37,6 +38,8 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """Write a line."""
+        if self._silent:
+            return
         if self._bar is None:
             print(text, file=sys.stderr, flush=True)
         else:

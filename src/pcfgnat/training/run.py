@@ -2,7 +2,7 @@
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pcfgnat.models import MODELS, Model
 from pcfgnat.text import Prepared
 from pcfgnat.text.prepared import REPORT
 from pcfgnat.training.config import TrainConfig, TrainingError
+from pcfgnat.training.distributed import Workers, joined
 from pcfgnat.training.finish import finish, finished
 from pcfgnat.training.hardware import prepared_device
 from pcfgnat.training.keeper import Keeper
@@ -24,6 +25,9 @@ from pcfgnat.training.trainer import Trainer, end_reason
 from pcfgnat.training.validation import Scores
 from pcfgnat.training.warm_start import warm_start
 
+# Seconds: when a machine was cut off, what runs there may live on for a while after the others began again.
+LOCK_PATIENCE = 120.0
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -33,6 +37,7 @@ class TrainResult:
     bleu:        its BLEU on the validation set, or the best so far
     reason:      why the run ended
     interrupted: whether it was stopped before its end: started again, it goes on
+    rank:        which of several processes this is
     """
 
     directory: Path
@@ -43,6 +48,7 @@ class TrainResult:
     bleu: float | None
     reason: str
     interrupted: bool
+    rank: int = 0
 
     def __str__(self) -> str:
         bleu = "no BLEU yet" if self.bleu is None else f"BLEU {self.bleu:.2f}"
@@ -64,19 +70,29 @@ def train(config: TrainConfig) -> TrainResult:
 
 
 def _train(config: TrainConfig) -> TrainResult:
-    data = Prepared.open(config.data)
     device = prepared_device(config)
+    with joined(config.distributed, device) as workers:
+        return replace(_trained(config, device, workers), rank=workers.rank)
+
+
+def _trained(config: TrainConfig, device: torch.device, workers: Workers) -> TrainResult:
+    data = Prepared.open(config.data)
+    data.verify()  # now, rather than to learn from damaged sentences for hours
     torch.manual_seed(config.seed)
     model = MODELS[config.model_name][0](config.model_config(), data.tokenizer.vocabulary_size)
     _check_lengths(model, data)
     keeper = Keeper(config, data, model)
     with ExitStack() as stack:
-        reporter = stack.enter_context(Reporter())
+        reporter = stack.enter_context(Reporter(silent=not workers.main))
         if config.warm_start is not None and not RunDirectory(config.output).states.saves():
             warm_start(model, config.warm_start, data.tokenizer, reporter.say)
-        learner = Learner(model, config, device)
-        run = stack.enter_context(claimed(config))
-        state = _restored(run, learner, data, reporter)
+        learner = Learner(model, config, device, workers)
+        run = RunDirectory(config.output)
+        if workers.main:
+            patience = LOCK_PATIENCE if workers.size > 1 else 0.0
+            run = stack.enter_context(claimed(config, patience))
+        with workers.main_first():  # it puts the directory in order
+            state = _restored(run, learner, data, reporter)
         end, scores = end_reason(config, state), finished(run.final, state)
         if end is not None and scores is not None:
             result = _result(run, state, end, scores)
@@ -130,7 +146,8 @@ def _restored(run: RunDirectory, learner: Learner, data: Prepared, reporter: Rep
             f"cannot go on with {run.path}: {data.directory} is not the data that it began with"
         )
     learner.restore(tensors, str(run.states.directory))
-    run.prune(run.states.needed_steps())
+    if learner.workers.main:
+        run.prune(run.states.needed_steps())
     lost = [best for best in state.best if not run.checkpoint(best.step).is_dir()]
     if lost:
         reporter.say(f"{run.checkpoint(lost[0].step)} is missing, and will not be averaged")

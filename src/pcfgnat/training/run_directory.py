@@ -2,18 +2,18 @@
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pcfgnat.config import dump_toml, to_dict
-from pcfgnat.text.files import lock
+from pcfgnat.text.files import lock, write_atomically
 from pcfgnat.training.config import TrainConfig, TrainingError, check_same_run
-from pcfgnat.training.logs import write_atomically
 from pcfgnat.training.state import StateStore
 
 CONFIG, LOCK = "config.toml", ".lock"
-OWN = ("state", "best", "final", "tensorboard", "log.csv", "valid.csv", "curves.png")
+OWN = ("state", "best", "final", "tensorboard", "faults", "log.csv", "valid.csv", "curves.png")
 
 
 class RunDirectory:
@@ -23,6 +23,7 @@ class RunDirectory:
         self.path = path
         self.log, self.valid, self.curves = (path / name for name in ("log.csv", "valid.csv", "curves.png"))
         self.tensorboard, self.best, self.final = (path / name for name in ("tensorboard", "best", "final"))
+        self.faults = path / "faults"
         self.states = StateStore(path / "state")
 
     def checkpoint(self, step: int) -> Path:
@@ -38,13 +39,16 @@ class RunDirectory:
 
 
 @contextmanager
-def claimed(config: TrainConfig) -> Iterator[RunDirectory]:
-    """Make or take over a run's directory; no other process can have it in this block."""
+def claimed(config: TrainConfig, patience: float = 0.0) -> Iterator[RunDirectory]:
+    """Make or take over a run's directory; no other process can have it in this block.
+
+    `patience` is how many seconds to wait for another one that may be about to end.
+    """
     path = config.output
     _check_is_run(path)
     new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
-    with _locked(path):
+    with _locked(path, patience):
         run = RunDirectory(path)
         try:
             _clear_partial(path)
@@ -73,10 +77,13 @@ def _check_is_run(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, patience: float) -> Iterator[None]:
     handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    end = time.monotonic() + patience
     try:
-        if not lock(handle):
+        while not (free := lock(handle)) and time.monotonic() < end:
+            time.sleep(0.2)
+        if not free:
             raise TrainingError(f"another process is training in {path}")
         yield
     finally:
@@ -85,7 +92,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _clear_partial(path: Path) -> None:
     """Remove what a killed process was writing."""
-    for place in (path, path / "state", path / "best"):
+    for place in (path, path / "state", path / "best", path / "faults"):
         for left in place.glob(".*.*") if place.is_dir() else ():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 

@@ -1,13 +1,14 @@
 """All that a run needs to go on exactly where it was, on the disk.
 
 `state/` has one directory for each of the last two saves: tensors in `state.safetensors`, the rest in
-`state.toml`, with the checksum of the tensors. A save appears whole, and the last but one goes only then.
+`state.toml`, with the checksums of both. A save appears whole, and the last but one goes only then.
 """
 
 import hashlib
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,7 +18,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from pcfgnat.checkpoint import CheckpointError, read_tensors, sha256_of
-from pcfgnat.config import ConfigError, dump_toml, load_config, to_dict
+from pcfgnat.config import ConfigError, load_config, sealed_toml, to_dict
 from pcfgnat.text import atomic_directory
 from pcfgnat.training.config import TrainingError
 
@@ -61,7 +62,8 @@ class RunState:
     best:            the best validations, best first
     validated_step:  step of the last validation, -1 if there was none, and its time
     stale:           validations since the last gain of BLEU
-    bad_in_a_row:    steps since the last one with finite gradients
+    bad_in_a_row:    steps since the last one without a fault; `bad_steps` counts all that had one
+    recent_losses:   per target token, of the last steps without a fault: what a spike is measured by
     """
 
     data_sha256: str = ""
@@ -78,6 +80,7 @@ class RunState:
     stale: int = 0
     bad_in_a_row: int = 0
     bad_steps: int = 0
+    recent_losses: list[float] = field(default_factory=list)
     interval: Interval = field(default_factory=Interval)
 
     @property
@@ -116,7 +119,7 @@ class StateStore:
         facts = _File(1, hashlib.sha256(content).hexdigest(), run)
         with atomic_directory(self.directory / f"{number:06d}") as partial:
             (partial / TENSORS).write_bytes(content)
-            (partial / FACTS).write_text(dump_toml(to_dict(facts)), encoding="utf-8")
+            (partial / FACTS).write_text(sealed_toml(to_dict(facts)), encoding="utf-8")
         for old in saves[KEPT_SAVES - 1 :]:
             shutil.rmtree(old)
 
@@ -139,8 +142,12 @@ class StateStore:
         return None
 
     def needed_steps(self) -> set[int]:
-        """Steps of the checkpoints that the saves name as the best ones."""
-        return {best.step for save in self.saves() for best in _facts(save).run.best}
+        """Steps of the checkpoints that the saves name as the best; a save that is damaged names none."""
+        steps = set()
+        for save in self.saves():
+            with suppress(ConfigError):
+                steps |= {best.step for best in _facts(save).run.best}
+        return steps
 
 
 def random_states() -> dict[str, Tensor]:

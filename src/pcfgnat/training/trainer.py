@@ -4,10 +4,12 @@ import math
 import time
 from collections.abc import Callable
 
-from pcfgnat.text import Batches, batches
+from pcfgnat.models import Batch
+from pcfgnat.text import Batches, batches, share
 from pcfgnat.training.collate import collated
-from pcfgnat.training.config import TrainConfig, TrainingError
+from pcfgnat.training.config import TrainConfig
 from pcfgnat.training.curves import draw_curves
+from pcfgnat.training.faults import Faults
 from pcfgnat.training.keeper import Keeper
 from pcfgnat.training.learner import Learner, StepResult
 from pcfgnat.training.logs import CsvLog, TensorBoard, Value
@@ -15,8 +17,6 @@ from pcfgnat.training.reporter import Reporter
 from pcfgnat.training.run_directory import RunDirectory
 from pcfgnat.training.schedule import Limits, rate
 from pcfgnat.training.state import Best, Interval, RunState
-
-MOST_BAD_STEPS = 20
 
 
 def end_reason(config: TrainConfig, state: RunState) -> str | None:
@@ -42,29 +42,30 @@ class Trainer:
         self.learner, self.keeper, self.directory, self.state = learner, keeper, run, state
         self.config = learner.config
         self.limits = Limits.of(self.config)
-        self.log, self.valid = CsvLog(run.log, state.step), CsvLog(run.valid, state.step)
-        wanted = run.tensorboard if self.config.tensorboard else None
+        self._workers, main = learner.workers, learner.workers.main
+        self.log, self.valid = (CsvLog(path if main else None, state.step) for path in (run.log, run.valid))
+        wanted = run.tensorboard if main and self.config.tensorboard else None
         self.board = TensorBoard(wanted, state.step, reporter.say)
         self._reporter, self._stopped = reporter, stopped
         self._corpus = keeper.data.corpus("train")
-        self._clock = self._saved_clock = time.monotonic()
-        self._draw = self.config.curves
+        self._faults = Faults(self.config.faults, run.faults, reporter.say, writes=main)
+        self._clock, self._saved_seconds = time.monotonic(), state.seconds
+        self._draw = self.config.curves and main
         self._plan: Batches
         self._plan_epoch()
 
     def run(self) -> str | None:
         """Train until the end and return its reason; none if it was stopped before."""
         while True:
-            self._tick()
             end = end_reason(self.config, self.state)
             if self._validation_due(end is not None) and not self._validate():
                 self._save()
                 return None
             end = end_reason(self.config, self.state)
-            if end or self._stopped():
+            if self._workers.any(end is not None or self._stopped()):
                 self._save()
                 return end
-            if time.monotonic() - self._saved_clock >= 60 * self.config.save_every_minutes:
+            if self.state.seconds - self._saved_seconds >= 60 * self.config.save_every_minutes:
                 self._save()
             self._step()
 
@@ -76,45 +77,47 @@ class Trainer:
         taken = [self._plan[i] for i in range(state.batch, state.epoch_batches)[: config.batches.accumulate]]
         progress = self._progress()
         start = time.monotonic()
+        self._workers.seed(config.seed, state.step)
         result = self.learner.step(
-            [collated(self._corpus, indices, self.learner.device) for indices in taken],
+            [self._collated(indices) for indices in share(taken, self._workers.rank, self._workers.size)],
             rate(config.optimiser, state.step, progress),
             progress,
             state.updates,
+            self._faults.limit(state),
         )
         state.interval.seconds += time.monotonic() - start
         state.step, state.batch = state.step + 1, state.batch + len(taken)
         self._count(result)
+        pairs = [index for indices in taken for index in indices]
+        self._faults.note(state, result, pairs, self._corpus, self.keeper.data.tokenizer)
         self._tick()
         self._reporter.step(state.step, self._progress(), state.seconds)
         if state.step % config.log_every == 0:
             self._log(rate(config.optimiser, state.step - 1, progress))
 
+    def _collated(self, indices: list[int]) -> Batch | None:
+        """Put pairs together; what glancing draws for one depends on run and step, not on its batch."""
+        if not indices:
+            return None
+        draw = (self.config.seed * 1_000_003 + self.state.step) % 2**62
+        return collated(self._corpus, indices, self.learner.device, draw)
+
     def _count(self, result: StepResult) -> None:
-        """Add a step to the sums, and give up if too many were of no use."""
+        """Add a step to the sums."""
         state, interval = self.state, self.state.interval
         interval.steps += 1
         interval.tokens += result.tokens
         interval.skipped += result.skipped
         state.tokens += result.tokens
-        state.updates += result.updated
-        if not result.finite:
-            interval.bad += 1
-            state.bad_steps += 1
-            state.bad_in_a_row += 1
-        elif result.updated:
-            state.bad_in_a_row = 0
-            interval.counted += 1
-            interval.loss += result.loss
-            interval.grad_norm += result.grad_norm
-            for name, number in result.metrics.items():
-                interval.metrics[name] = interval.metrics.get(name, 0.0) + number
-                interval.metric_steps[name] = interval.metric_steps.get(name, 0) + 1
-        if state.bad_in_a_row >= MOST_BAD_STEPS:
-            raise TrainingError(
-                f"{MOST_BAD_STEPS} steps in a row, up to {state.step}, had gradients that are not finite: "
-                "lower optimiser.rate or optimiser.clip, lengthen optimiser.warm_up, or use float32"
-            )
+        if result.fault is not None:
+            return
+        state.updates += 1
+        interval.counted += 1
+        interval.loss += result.loss
+        interval.grad_norm += result.grad_norm
+        for name, number in result.metrics.items():
+            interval.metrics[name] = interval.metrics.get(name, 0.0) + number
+            interval.metric_steps[name] = interval.metric_steps.get(name, 0) + 1
 
     def _log(self, used_rate: float) -> None:
         state, interval = self.state, self.state.interval
@@ -151,7 +154,7 @@ class Trainer:
     def _validate(self) -> bool:
         """Validate, and keep the model if it is one of the best; false if there was a stop on the way."""
         state, keeper, model = self.state, self.keeper, self.learner.validated
-        scores = keeper.validator.run(model, keeper.search, self.learner.device, self._stopped)
+        scores = keeper.validator.run(model, keeper.search, self._workers, self._stopped)
         if scores is None:
             return False
         self._tick()
@@ -161,7 +164,7 @@ class Trainer:
             : self.config.validation.keep
         ]
         state.validated_step, state.validated_seconds = state.step, state.seconds
-        if any(best.step == state.step for best in state.best):
+        if self._workers.main and any(best.step == state.step for best in state.best):
             keeper.save(self.directory.checkpoint(state.step), model, state, scores)
         row: dict[str, Value] = {
             "step": state.step,
@@ -189,13 +192,18 @@ class Trainer:
         self.state.epoch_batches = len(self._plan)
 
     def _tick(self) -> None:
-        """Add the time since the last call."""
+        """Add the time since the last call, by the clock of the first process."""
         now = time.monotonic()
-        self.state.seconds += now - self._clock
+        self.state.seconds += self._workers.of_main(now - self._clock)
         self._clock = now
 
     def _save(self) -> None:
         self._tick()
-        self.directory.states.save(self.state, self.learner.tensors())
-        self.directory.prune(self.directory.states.needed_steps())
-        self._saved_clock = time.monotonic()
+        for log in (self.log, self.valid):  # rows are not written again once a save is behind them
+            log.sync()
+        tensors = self.learner.tensors()
+        if self._workers.main:
+            self.directory.states.save(self.state, tensors)
+            self.directory.prune(self.directory.states.needed_steps())
+        self._workers.wait()
+        self._saved_seconds = self.state.seconds

@@ -11,6 +11,7 @@ from pcfgnat.models import Model
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import Prepared, padded
 from pcfgnat.training.config import TrainingError, ValidationConfig
+from pcfgnat.training.distributed import Workers
 
 
 @dataclass(frozen=True)
@@ -39,29 +40,41 @@ class Validator:
         self.bleu([""], [""])  # now, rather than after hours
 
     def run(
-        self, model: Model, search: Search, device: torch.device, stopped: Callable[[], bool]
+        self, model: Model, search: Search, workers: Workers, stopped: Callable[[], bool]
     ) -> Scores | None:
-        """Score a model in float32; none if `stopped` says so. Training's random numbers stay the same."""
+        """Score a model in float32, each process a share of the batches; none if `stopped` says so to any.
+
+        Training's random numbers stay the same.
+        """
         start = time.monotonic()
-        texts = [""] * len(self._sources)
-        order = sorted(range(len(texts)), key=lambda index: len(self._sources[index]))
         was_training = model.training
         model.eval()
         try:
             with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-                torch.manual_seed(self._seed)  # for strategies that draw
-                for first in range(0, len(order), self._batch):
-                    if stopped():
-                        return None
-                    places = order[first : first + self._batch]
-                    for place, text in zip(
-                        places, self._translated(model, search, device, places), strict=True
-                    ):
-                        texts[place] = text
+                own = self._share(model, search, workers, stopped)
         finally:
             model.train(was_training)
+        found = workers.gathered(own)
+        if None in found:
+            return None
+        texts = [text for _, text in sorted(pair for pairs in found for pair in pairs)]
         bleu, ratio = self.bleu(texts, self._references)
         return Scores(bleu, ratio, len(texts), time.monotonic() - start)
+
+    def _share(
+        self, model: Model, search: Search, workers: Workers, stopped: Callable[[], bool]
+    ) -> list[tuple[int, str]] | None:
+        """Translate every batch that falls to this process: places and texts."""
+        device = next(model.parameters()).device
+        order = sorted(range(len(self._sources)), key=lambda index: len(self._sources[index]))
+        found: list[tuple[int, str]] = []
+        for first in range(0, len(order), self._batch)[workers.rank :: workers.size]:
+            if stopped():
+                return None
+            torch.manual_seed(self._seed + first)  # for strategies that draw
+            places = order[first : first + self._batch]
+            found += zip(places, self._translated(model, search, device, places), strict=True)
+        return found
 
     def bleu(self, texts: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
         """Return sacreBLEU's score and the ratio of lengths."""
