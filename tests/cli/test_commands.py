@@ -211,7 +211,10 @@ def test_translate_names_what_is_wrong(world: World, tmp_path: Path, capsys: Cap
     model = ("translate", "--model", world.teacher)
     assert error(capsys, *model, "--input", "f", "x") == "either texts or --input may be given, got both"
     missing = tmp_path / "missing"
-    assert error(capsys, *model, "--input", missing, code=1) == f"{missing}: No such file or directory"
+    assert error(capsys, *model, "--input", missing) == f"cannot read {missing}: No such file or directory"
+    output = ("--output", tmp_path / "output")
+    assert error(capsys, *model, "--input", missing, *output).startswith(f"cannot read {missing}: No such")
+    assert not list(tmp_path.iterdir())
     unwritable = missing / "x"
     assert error(capsys, *model, "x", "--output", unwritable, code=1).endswith("No such file or directory")
     assert "is a directory" in error(capsys, *model, "x", "--output", tmp_path)
@@ -221,6 +224,57 @@ def test_translate_names_what_is_wrong(world: World, tmp_path: Path, capsys: Cap
     with pytest.raises(SystemExit, match="2"):
         main(["translate", "--batch", "0", "x"])
     assert "must be a whole number from 1 on, got '0'" in capsys.readouterr().err
+
+
+def test_translating_a_file_goes_on_where_it_was(world: World, tmp_path: Path, capsys: Capture) -> None:
+    source, result = written(tmp_path / "in.txt", *LINES), tmp_path / "out.txt"
+    record, partial = tmp_path / "out.txt.progress.toml", tmp_path / "out.txt.partial"
+    arguments = (
+        "translate",
+        "--model",
+        world.grammar,
+        "--input",
+        source,
+        "--output",
+        result,
+        "--batch",
+        "1",
+        "--nbest",
+        "2",
+    )
+    written(result, "an old one")
+    out(capsys, *arguments)
+    whole = result.read_bytes()
+    assert not record.exists()
+    source.write_bytes(source.read_bytes() + b"\xff\n")
+    assert "line 6 must be UTF-8" in error(capsys, *arguments)
+    assert result.read_bytes() == whole  # until the new one is complete
+    assert partial.read_bytes() == whole
+    assert "cannot go on: decode was viterbi and is greedy now" in error(
+        capsys, *arguments, "--decode", "greedy"
+    )
+    damaged = partial.read_bytes()
+    partial.write_bytes(damaged[:-1] + b"?")
+    assert f"{partial} is damaged: the sha256 of its first" in error(capsys, *arguments)
+    partial.write_bytes(damaged + b"half a li")
+    written(source, *LINES, *LINES)
+    assert main([str(argument) for argument in arguments]) == 0
+    assert f"going on after 5 lines; to begin anew, remove {record}" in capsys.readouterr().err
+    lines = result.read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines] == sorted((line.split("\t")[0] for line in lines), key=int)
+    half = len(lines) // 2
+    assert [line.split("\t")[1:] for line in lines[:half]] == [line.split("\t")[1:] for line in lines[half:]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+
+
+def test_another_source_is_noticed(world: World, tmp_path: Path, capsys: Capture) -> None:
+    source = written(tmp_path / "in.txt", *LINES)
+    source.write_bytes(source.read_bytes() + b"\xff\n")
+    arguments = ("translate", "--model", world.teacher, "--input", source, "--output", tmp_path / "out.txt")
+    assert "line 6 must be UTF-8" in error(capsys, *arguments)
+    written(source, "Something else.", *LINES[1:], "and more")
+    main([str(argument) for argument in arguments])
+    assert "the first 5 lines of the source are not those that were translated" in capsys.readouterr().err
 
 
 def test_output_to_a_device_does_not_replace_it(world: World, capsys: Capture) -> None:

@@ -1,6 +1,7 @@
 """What only shows in a process of its own: signals, pipes, full disks, imports."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from pcfgnat.cli import main
 from tests.cli.conftest import World, short_sentences
+from tests.forked import forked
 from tests.text.bilingual import write_lines
 
 PCFGNAT = [sys.executable, "-m", "pcfgnat"]
@@ -52,35 +54,82 @@ def test_a_full_disk_is_an_error(world: World) -> None:
     assert result.stderr == b"pcfgnat: error: No space left on device\n"
 
 
-def test_interrupted_and_killed_distilling_goes_on(world: World, tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "source.de", [text for text, _ in short_sentences(20)])
-    arguments = [
-        "distill",
-        "--model",
-        str(world.teacher),
-        "--input",
-        str(source),
-        "--chunk",
-        "2",
-        "--decode",
-        "greedy",
-    ]
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert main([*arguments, "--output", str(whole)]) == 0
+def killed(
+    arguments: list[str], outputs: tuple[str, ...], place: Path, kills: int, seed: int
+) -> tuple[int, int]:
+    """Kill a command at random moments; what it leaves in the end is what it leaves without a kill.
+
+    Return how often it went on and how often it came to its end.
+    """
+    chance, done, finished = random.Random(seed), 0, 0
+    with forked(place / "said.txt") as process:
+        longest = process.seconds([*arguments, "--output", str(place / "whole")])
+        while done <= kills:
+            wait = chance.uniform(0, longest) if done < kills else None
+            code = process.run([*arguments, "--output", str(place / "cut")], wait)
+            if code == -signal.SIGKILL:
+                done += 1
+                continue
+            assert code == 0, process.said()
+            for name in outputs:
+                assert (place / f"cut{name}").read_bytes() == (place / f"whole{name}").read_bytes()
+            left = {path.name.removeprefix("cut") for path in place.glob("*cut*")}
+            assert left - {".distill.toml"} == set(outputs)
+            for path in place.glob("cut*"):
+                path.unlink()
+            finished += 1
+            done += done == kills
+        said = process.said()
+    assert "Traceback" not in said
+    return said.count("going on after"), finished
+
+
+JOBS = {
+    "translate": ("", ["translate", "--json", "--batch", "1"]),
+    "distill": (".de .zh", ["distill", "--decode", "greedy", "--chunk", "4"]),
+}
+
+
+def kill_often(world: World, place: Path, command: str, kills: int, lines: int) -> tuple[int, int]:
+    source = write_lines(place / "source.de", [text for text, _ in short_sentences(lines)])
+    suffixes, options = JOBS[command]
+    arguments = [*options, "--model", str(world.teacher), "--input", str(source), "--threads", "1"]
+    return killed(arguments, tuple(suffixes.split(" ")), place, kills, seed=len(command))
+
+
+@pytest.mark.parametrize("command", JOBS)
+def test_three_kills(world: World, tmp_path: Path, command: str) -> None:
+    kill_often(world, tmp_path, command, 3, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("command", JOBS)
+def test_twenty_kills(world: World, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    resumed, finished = kill_often(world, tmp_path, command, 20, 80)
+    with capsys.disabled():
+        print(f"{command}, 20 kills: {resumed} starts went on, {finished} came to their end")
+    assert resumed > 3
+
+
+def test_interrupted_distilling_goes_on(world: World, tmp_path: Path) -> None:
+    lines = [text for text, _ in short_sentences(20)] * 2  # enough not to end before the signal comes
+    source = write_lines(tmp_path / "source.de", lines)
+    options = ["--decode", "greedy", "--chunk", "2", "--model", str(world.teacher), "--input", str(source)]
     record = tmp_path / "cut.distill.toml"
-    for number, (sent, code) in enumerate([(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)], start=1):
-        before = record.read_text() if record.exists() else ""
-        with subprocess.Popen(
-            [*PCFGNAT, *arguments, "--output", str(cut)], stderr=subprocess.PIPE, env=ENVIRONMENT
-        ) as process:
-            assert process.stderr is not None
-            while process.poll() is None and (not record.exists() or record.read_text() == before):
-                time.sleep(0.01)
-            process.send_signal(sent)
-            assert process.wait() == code
-            assert b"Traceback" not in process.stderr.read()
-        assert not (tmp_path / "cut.zh").exists(), number
+    with subprocess.Popen(
+        [*PCFGNAT, "distill", *options, "--output", str(tmp_path / "cut")],
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stderr is not None
+        while process.poll() is None and not record.exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert b"Traceback" not in process.stderr.read()
     assert "complete = false" in record.read_text()
-    assert main([*arguments, "--output", str(cut)]) == 0
+    for name in ("cut", "whole"):
+        assert main(["distill", *options, "--output", str(tmp_path / name)]) == 0
     for suffix in ("de", "zh"):
         assert (tmp_path / f"cut.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
