@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+SOAK_MINUTES ?= 60
 VENV := .venv
 DEMO := "Where is the train station?" "I would like a cup of tea." "My brother has bought a new car."
 RUN := $(VENV)/bin/python
@@ -23,20 +24,25 @@ except ImportError as error:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo test test-slow lint bench clean
+.PHONY: help demo serve test test-slow lint bench soak clean
 
 help:
 	@echo 'make demo       translate three sentences with the model that comes along, and draw their trees'
+	@echo 'make serve      open the page of the model that comes along on http://127.0.0.1:8000'
 	@echo 'make test       lint, then all tests but the slow ones'
 	@echo 'make test-slow  all tests, with array bounds checked inside the compiled kernels'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      time the dynamic programs'
+	@echo 'make soak       what takes hours: all tests, fuzzing, a million lines, load on the server'
 	@echo 'make clean      remove caches and build products; .venv stays'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the interpreter of .venv; JOBS=0 runs the tests in one process.'
 
 demo: $(VENV)/.installed
 	$(RUN) -m pcfgnat translate --tree $(DEMO)
+
+serve: $(VENV)/.installed-serve
+	$(RUN) -m pcfgnat serve
 
 test: lint
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(JOBS)
@@ -53,6 +59,11 @@ lint: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(RUN) -m benchmarks.structures
 
+soak: test-slow
+	$(RUN) -m tests.fuzz.run --minutes $(SOAK_MINUTES)
+	$(RUN) -m benchmarks.million_lines
+	$(RUN) -m benchmarks.serve_load --compare
+
 clean:
 	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name $(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -66,6 +77,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	$(RUN) -m pip install -c constraints.txt -e .
 	@touch $@
 
+$(VENV)/.installed-serve: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(RUN) -m pip install -c constraints.txt -e '.[engine,serve]'
+	@touch $@
+
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/pip
 	$(RUN) -m pip install -c constraints.txt -e '.[dev]'
-	@touch $(VENV)/.installed $@
+	@touch $(VENV)/.installed $(VENV)/.installed-serve $@

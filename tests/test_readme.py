@@ -14,8 +14,16 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "docs/LOG.md",
+    "docs/analysis.md",
+    "docs/benchmarks.md",
+    "docs/engine.md",
+    "docs/pictures.md",
     "docs/results.md",
+    "docs/scaling.md",
+    "docs/server.md",
+    "docs/trust.md",
     "src/pcfgnat/structures/rhpcfg/README.md",
 ]
 
