@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pcfgnat.structures import Search
-from pcfgnat.text import TextError, atomic_directory
+from pcfgnat.structures import Search, SpecialTokens
+from pcfgnat.text import TextError, Tokenizer, atomic_directory
 from pcfgnat.text.files import sync
 
 BLOCK = 1 << 20
+SPECIAL_TOKENS = SpecialTokens(bos=Tokenizer.bos, eos=Tokenizer.eos, pad=Tokenizer.pad, unk=Tokenizer.unk)
 
 
 class CheckpointError(ValueError):

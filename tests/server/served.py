@@ -62,7 +62,7 @@ def echo(name: str = "echo") -> tuple[Echo, ServedModel]:
     model = Echo()
     translator = Translator(model, TOKENIZER)
     facts = facts_of(translator, name=name, kind="echo", title="repeats", languages=("", ""))
-    return model, ServedModel(translator, facts, lambda: translator)
+    return model, ServedModel(translator, facts)
 
 
 @contextmanager

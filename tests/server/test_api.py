@@ -105,7 +105,7 @@ def test_what_cannot_be_explained_is_said(client: TestClient, wanted: dict[str, 
     assert len(answer.json()["detail"]) > 5
 
 
-def test_what_runs_on_the_engine_is_explained_by_torch() -> None:
+def test_what_runs_on_the_engine_is_explained_too() -> None:
     served = ServedModel.load("en-de", None)
     options = TranslateOptions(decode="viterbi")
     (translation,) = served.work(Task(options), ["How are you?"])

@@ -17,7 +17,6 @@ from pcfgnat.cli.options import (
     load_translator,
     new_command,
     positive,
-    use_machine,
 )
 
 if TYPE_CHECKING:
@@ -127,14 +126,9 @@ def _translated(options: argparse.Namespace) -> Iterator[Item]:
 
 def _lattices(options: argparse.Namespace) -> Iterator[Item]:
     from pcfgnat.draw import safe
-    from pcfgnat.structures.lattice import HasLattice
-    from pcfgnat.translator import Translator
     from pcfgnat.translator.lattice import lattice_of
 
     translator = load_translator(options, options.model)
-    if not isinstance(translator.model, HasLattice):  # an engine that only translates
-        device = use_machine(options)
-        translator = Translator.load(options.model, device, translator.options, runtime="torch")
     for text in options.texts:
         lattice = lattice_of(translator, text)
         yield Item(f"{safe(lattice.source)}\n{safe(lattice.text)}", lattice.to_dict())

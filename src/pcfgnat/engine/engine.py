@@ -7,22 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
-from pcfgnat.description import CheckpointError
+from pcfgnat.description import SPECIAL_TOKENS, CheckpointError
 from pcfgnat.engine.decoding import Grammars
 from pcfgnat.engine.description import EXACT, NETWORK, SELECTED, SHORTLIST, Exported
 from pcfgnat.engine.inputs import Inputs
 from pcfgnat.engine.layout import Layout
 from pcfgnat.engine.output import Emissions, OutputLayer
 from pcfgnat.engine.runtime import available_cores, open_session
-from pcfgnat.structures import Hypothesis, Search, SpecialTokens
+from pcfgnat.structures import Hypothesis, Search
 from pcfgnat.structures.ctc.collapse import collapsed
 from pcfgnat.structures.lattice import LatticeScores
 from pcfgnat.structures.lengths import LengthChooser, best_ranked, one_by_penalty
-from pcfgnat.text import Tokenizer
 from pcfgnat.text.shortlist import Shortlist
 
 BY_LENGTH = ("viterbi", "joint-viterbi")
-SPECIAL = SpecialTokens(bos=Tokenizer.bos, eos=Tokenizer.eos, pad=Tokenizer.pad, unk=Tokenizer.unk)
 PADDING = 8  # sentences are put together if the longest is longer by an 8th at most
 
 
@@ -135,7 +133,8 @@ class Engine:
         states = scores["states"].reshape(len(sources), int(canvas_lengths.max()), -1)
         types = None if self._shortlist is None else [self._shortlist.types(source) for source in sources]
         first = 1 if self.description.model == "pcfg" else 0  # symbol 0 of a grammar emits nothing
-        emissions = Emissions(self._output, states, canvas_lengths, first, SPECIAL.bos, SPECIAL.eos, types)
+        bos, eos = SPECIAL_TOKENS.bos, SPECIAL_TOKENS.eos
+        emissions = Emissions(self._output, states, canvas_lengths, first, bos, eos, types)
         return scores, emissions
 
     def _grammars(self, scores: Mapping[str, np.ndarray], emissions: Emissions) -> Grammars:
@@ -179,11 +178,11 @@ def _shortlist(exported: Exported, exact: bool | None) -> Shortlist | None:
 def _collapsed(emissions: Emissions) -> list[Hypothesis]:
     """Take the best token or blank of every slot, drop what is repeated, and add bos and eos, of node -1."""
     hypotheses = []
-    blank = SPECIAL.pad
+    blank = SPECIAL_TOKENS.pad
     for found in emissions.plain([np.arange(length) for length in emissions.lengths]):
         empty = found.special[:, blank] >= found.score
         ids = np.where(empty, blank, found.token).tolist()
         best = collapsed(np.where(empty, found.special[:, blank], found.score).tolist(), ids, blank)
-        sentence, nodes = (SPECIAL.bos, *best.ids, SPECIAL.eos), (-1, *best.nodes, -1)
+        sentence, nodes = (SPECIAL_TOKENS.bos, *best.ids, SPECIAL_TOKENS.eos), (-1, *best.nodes, -1)
         hypotheses.append(replace(best, ids=sentence, nodes=nodes))
     return hypotheses

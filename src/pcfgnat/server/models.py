@@ -1,14 +1,11 @@
 """A model on the server: what it is, and what its thread does."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pcfgnat.engine import EngineOptions
 from pcfgnat.server.schemas import ModelFacts
-from pcfgnat.structures.lattice import HasLattice
 from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, embedded_model
 from pcfgnat.translator.lattice import lattice_of
 
@@ -28,14 +25,10 @@ class Task:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A translator, what to say about it, and what its translations are explained with.
-
-    All but `facts` is for one thread at a time.
-    """
+    """A translator, for one thread at a time, and what to say about it."""
 
     translator: Translator
     facts: ModelFacts
-    explainer: Callable[[], Translator]
 
     @classmethod
     def load(
@@ -45,23 +38,15 @@ class ServedModel:
         place = directory or embedded_model()
         about = describe_model(place)
         translator = Translator.load(place, device, engine=engine)
-
-        @cache
-        def explainer() -> Translator:
-            if isinstance(translator.model, HasLattice):
-                return translator
-            return Translator.load(place, device, runtime="torch")  # the engine keeps no alternatives
-
         languages = (about.languages.source, about.languages.target)
         facts = facts_of(translator, name, kind=about.model, title=about.card.title, languages=languages)
-        return cls(translator, facts, explainer)
+        return cls(translator, facts)
 
     def work(self, task: Task, texts: list[str]) -> list[dict[str, Any]]:
         """Translate or explain, and give plain data."""
-        if task.explain is not None:
-            explainer = self.explainer().with_options(task.options)
-            return [lattice_of(explainer, text, task.explain).to_dict() for text in texts]
         translator = self.translator.with_options(task.options)
+        if task.explain is not None:
+            return [lattice_of(translator, text, task.explain).to_dict() for text in texts]
         found = translator(texts)
         return [(entry if task.trees else _without_trees(entry)).to_dict() for entry in found]
 

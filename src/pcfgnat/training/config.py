@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pcfgnat.checkpoint import SearchDefaults
+from pcfgnat.checkpoint import Card, SearchDefaults
 from pcfgnat.config import ConfigError, from_dict, load_config, to_dict
 from pcfgnat.models import MODELS
 from pcfgnat.text import BatchSettings
@@ -161,15 +161,11 @@ class DistributedConfig:
 
 
 @dataclass(frozen=True)
-class CardConfig:
+class CardConfig(Card):
     """What to say in the model card. Languages are taken from the prepared data if not given."""
 
-    title: str = ""
     source_language: str = ""
     target_language: str = ""
-    licence: str = ""
-    data: str = ""
-    limits: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeVar, overload, runtime_checkable
 
 from pcfgnat.config import ConfigError, load_config
-from pcfgnat.description import CheckpointError, Description
+from pcfgnat.description import SPECIAL_TOKENS, CheckpointError, Description
 from pcfgnat.engine import Engine, EngineDescription, EngineOptions, Exported, runtime_is_there
 from pcfgnat.engine.description import DESCRIPTION as ENGINE_DESCRIPTION
 from pcfgnat.engine.description import is_exported
-from pcfgnat.structures import Hypothesis, Search, SpecialTokens
+from pcfgnat.structures import Hypothesis, Search
 from pcfgnat.text import Tokenizer
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
@@ -294,7 +294,7 @@ def _search(model: Translates, defaults: Search, options: TranslateOptions) -> S
         strategy=strategy,
         length_penalty=defaults.length_penalty if options.beta is None else options.beta,
         beam_size=options.nbest if strategy == "sample" else beam,
-        special_tokens=SpecialTokens(Tokenizer.bos, Tokenizer.eos, Tokenizer.pad, Tokenizer.unk),
+        special_tokens=SPECIAL_TOKENS,
         results=options.nbest,
     )
 
