@@ -12,7 +12,13 @@ from pcfgnat.draw.latex import escape_latex
 from tests.draw.trees import chain, full, some_tree, weather
 
 SPECIAL = [*r"\{}$&#%_^~[],=<>'`-", "--"]
-ENGINE = shutil.which("lualatex") or shutil.which("xelatex")
+ENGINES = [name for name in ("pdflatex", "lualatex", "xelatex") if shutil.which(name)]
+
+
+def packages_are_there() -> bool:
+    """Whether TeX has what our documents load."""
+    command = ["kpsewhich", "forest.sty", "standalone.cls"]
+    return bool(ENGINES) and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def balanced(text: str) -> bool:
@@ -85,11 +91,14 @@ def test_a_document_has_everything() -> None:
     assert text.index(r"\usepackage{forest}") < text.index(r"\begin{document}")
 
 
-@pytest.mark.skipif(ENGINE is None, reason="no LaTeX here")
-def test_it_compiles(tmp_path: Path) -> None:
+@pytest.mark.skipif(not packages_are_there(), reason="no LaTeX with forest and standalone here")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_it_compiles(engine: str, tmp_path: Path) -> None:
     words = ["<s>", *SPECIAL, "schön", "</s>"]
-    document = latex_document([("Größe_1", tree_latex(chain(words))), ("deep", tree_latex(full()))])
+    caption = "Größe_1 (log P −1.5) …"
+    document = latex_document([(caption, tree_latex(chain(words))), ("deep", tree_latex(full()))])
     (tmp_path / "tree.tex").write_text(document, encoding="utf-8")
-    command = [str(ENGINE), "-interaction=nonstopmode", "-halt-on-error", "tree.tex"]
+    command = [engine, "-interaction=nonstopmode", "-halt-on-error", "tree.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "tree.pdf").stat().st_size > 1000

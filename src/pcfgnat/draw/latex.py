@@ -23,6 +23,7 @@ SPECIAL = {
     "`": r"\textasciigrave{}",
     "'": r"\textquotesingle{}",
     "-": "{-}",  # no dashes out of several
+    "−": r"\ensuremath{-}",  # pdfLaTeX knows no minus
     "␣": r"\textvisiblespace{}",
     "∅": r"$\emptyset$",
     "�": "?",
@@ -40,7 +41,8 @@ DOCUMENT = r"""\documentclass[border=4pt]{standalone}
 \end{document}
 """
 BEGIN = r"""\begin{forest}
-  for tree={font=\sffamily, rounded corners=2pt, inner sep=3pt, s sep=5pt, l sep=9pt, edge={orange!70!black}}
+  for tree={font=\sffamily, rounded corners=2pt, inner sep=3pt, s sep=5pt, l sep=9pt,
+    text height=1.7ex, text depth=0.5ex, edge={orange!70!black}}
 """
 
 
