@@ -10,7 +10,6 @@ the other on each. No request is lost if all are answered and the server has cou
 import argparse
 import asyncio
 import json
-import os
 import random
 import re
 import statistics
@@ -165,8 +164,7 @@ async def counted(address: str) -> int:
 def serving(*arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """Run `pcfgnat serve`; gives address and process."""
     command = [sys.executable, "-m", "pcfgnat", "serve", "--port", "0", *arguments]
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             line = process.stderr.readline()

@@ -95,7 +95,7 @@ def test_a_document_has_everything() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_it_compiles(engine: str, tmp_path: Path) -> None:
     words = ["<s>", *SPECIAL, "schön", "</s>"]
-    caption = "Größe_1 (log P −1.5) …"
+    caption = "Größe_1 (log P \u22121.5) …"
     document = latex_document([(caption, tree_latex(chain(words))), ("deep", tree_latex(full()))])
     (tmp_path / "tree.tex").write_text(document, encoding="utf-8")
     command = [engine, "-interaction=nonstopmode", "-halt-on-error", "tree.tex"]

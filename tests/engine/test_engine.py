@@ -9,7 +9,6 @@ import pytest
 
 from pcfgnat.checkpoint import Checkpoint, CheckpointError
 from pcfgnat.engine import Engine, EngineOptions
-from pcfgnat.engine.engine import alike
 from pcfgnat.engine.runtime import available_cores
 from pcfgnat.export.engine import ExportSettings, export_engine
 from pcfgnat.structures import Hypothesis, Padded, Search
@@ -123,11 +122,6 @@ def test_what_cannot_be_exported_or_asked_for(tmp_path: Path) -> None:
     few = Shortlist(np.array([7], np.uint32), np.zeros(9, np.int64), np.zeros(0, np.uint32))
     with pytest.raises(CheckpointError, match="vocabulary must be 44, got 8 of the shortlist"):
         export_engine(tmp_path / "ctc", tmp_path / "other", ExportSettings(shortlist=few))
-
-
-def test_similar_lengths_go_together() -> None:
-    assert alike([9, 3, 20, 4, 10, 30, 22]) == [[1, 3], [0, 4], [2, 6], [5]]
-    assert alike([]) == []
 
 
 def test_threads_are_cores_or_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

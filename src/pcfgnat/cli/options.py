@@ -53,12 +53,12 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (1)")
 
 
-def add_machine_options(parser: argparse.ArgumentParser) -> None:
+def add_machine_options(parser: argparse.ArgumentParser, batch: int = 32) -> None:
     """Add what is said about the machine."""
     group = parser.add_argument_group("machine")
     group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
     group.add_argument("--threads", type=positive, metavar="N", help="cores to use (all)")
-    group.add_argument("--batch", type=positive, metavar="N", help="sentences to translate at a time (32)")
+    group.add_argument("--batch", type=positive, metavar="N", help=f"sentences at a time ({batch})")
 
 
 def use_machine(options: argparse.Namespace) -> "torch.device":

@@ -43,7 +43,7 @@ def add_command(commands: Commands) -> None:
         "--wait", type=float, metavar="MS", help="milliseconds that a text waits for others to join it (5)"
     )
     group.add_argument("--timeout", type=float, metavar="S", help="seconds until a request is given up (30)")
-    add_machine_options(parser)
+    add_machine_options(parser, batch=64)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ SPECIAL = {
     "`": r"\textasciigrave{}",
     "'": r"\textquotesingle{}",
     "-": "{-}",  # no dashes out of several
-    "−": r"\ensuremath{-}",  # pdfLaTeX knows no minus
+    "\u2212": r"\ensuremath{-}",  # pdfLaTeX knows no minus
     "␣": r"\textvisiblespace{}",
     "∅": r"$\emptyset$",
     "�": "?",

@@ -105,14 +105,20 @@ class Exported:
             raise CheckpointError(f"{directory}: vocabulary must be {description.vocabulary}, got {found}")
         return cls(directory, description, tokenizer)
 
+    @property
+    def network_weights(self) -> int:
+        """About how many weights the network has."""
+        size = (self.directory / NETWORK).stat().st_size
+        return size if self.description.precision == "int8" else size // 4
+
     def table(self, name: str) -> np.ndarray:
         """Map a table into memory."""
         path = self.directory / TABLES / f"{name}.npy"
         try:
-            array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path} must be a table of numbers: {error}") from error
-        return array
+        return np.asarray(mapped)  # a memmap is slow to take rows from
 
     def has(self, name: str) -> bool:
         """Whether there is a table of this name."""

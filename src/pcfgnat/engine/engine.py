@@ -10,6 +10,7 @@ import numpy as np
 from pcfgnat.description import SPECIAL_TOKENS, CheckpointError
 from pcfgnat.engine.decoding import Grammars
 from pcfgnat.engine.description import EXACT, NETWORK, SELECTED, SHORTLIST, Exported
+from pcfgnat.engine.grouping import alike, tokens_of_a_run
 from pcfgnat.engine.inputs import Inputs
 from pcfgnat.engine.layout import Layout
 from pcfgnat.engine.output import Emissions, OutputLayer
@@ -21,7 +22,6 @@ from pcfgnat.structures.lengths import LengthChooser, best_ranked, one_by_penalt
 from pcfgnat.text.shortlist import Shortlist
 
 BY_LENGTH = ("viterbi", "joint-viterbi")
-PADDING = 8  # sentences are put together if the longest is longer by an 8th at most
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Engine:
         self.threads = options.threads or available_cores()
         self._layout = Layout.of(description)
         self._inputs = Inputs(exported)
+        self._run_tokens = tokens_of_a_run(exported.network_weights, self._layout.nodes_per_token)
         load = partial(open_session, threads=self.threads)
         self._network = load(exported.directory / NETWORK)
         tokens = exported.table("tokens")
@@ -100,7 +101,7 @@ class Engine:
         if isinstance(limits, int):
             limits = (limits,) * len(sources)
         found: dict[int, list[Hypothesis]] = {}
-        for group in alike([len(source) for source in sources]):
+        for group in alike([len(source) for source in sources], self._run_tokens):
             own = replace(search, max_length=tuple(limits[index] for index in group))
             results = self._decoded([sources[index] for index in group], own, choose)
             found.update(zip(group, results, strict=True))
@@ -151,18 +152,6 @@ class Engine:
                 raise ValueError(f"a source must have 1 … {longest} tokens, got {len(source)}")
             if not (min(source) >= 0 and max(source) < vocabulary):
                 raise ValueError(f"ids must be in 0 … {vocabulary - 1}, got {min(source)} … {max(source)}")
-
-
-def alike(lengths: Sequence[int]) -> list[list[int]]:
-    """Put indices of similar lengths together, so that little is padded; the shortest first."""
-    groups: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        shortest = lengths[groups[-1][0]] if groups else -1
-        if groups and lengths[index] <= shortest + max(shortest // PADDING, 1):
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    return groups
 
 
 def _shortlist(exported: Exported, exact: bool | None) -> Shortlist | None:

@@ -33,6 +33,11 @@ class Layout:
         lengths = source_lengths * self.upsampling
         return np.maximum(lengths, 2) if self.model == "dag" else lengths
 
+    @property
+    def nodes_per_token(self) -> int:
+        """About how many nodes of the canvas there are for a source token."""
+        return self.upsampling << self.depth
+
     def chain_lengths_of(self, canvas_lengths: Int64[np.ndarray, "B"]) -> Int64[np.ndarray, "B"]:
         """Return how many nodes of the main chain canvases have; all, if there are no others."""
         return (canvas_lengths - 2) // (1 << self.depth) + 1 if self.model == "pcfg" else canvas_lengths

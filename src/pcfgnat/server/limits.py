@@ -23,7 +23,7 @@ class Limits:
     timeout: seconds until a request is given up
     """
 
-    batch: int = 32
+    batch: int = 64
     wait: float = 0.005
     queue: int = 512
     timeout: float = 30.0

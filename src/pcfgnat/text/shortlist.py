@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import safetensors
-from jaxtyping import Int64, UInt32
+from jaxtyping import Bool, Int64, UInt32
 from safetensors.numpy import save as to_safetensors
 
 from pcfgnat.text.lines import TextError
@@ -42,10 +43,18 @@ class Shortlist:
 
     def types(self, source: Sequence[int]) -> Int64[np.ndarray, "K"]:
         """Return the types to look at, in rising order: likely ones, frequent ones and the source's own."""
-        bounds = [(self.offsets[token], self.offsets[token + 1]) for token in set(source)]
-        likely = [self.candidates[first:last] for first, last in bounds]
-        found = np.unique(np.concatenate([self.frequent, np.array(source, dtype=np.uint32), *likely]))
-        return found[found >= PLAIN].astype(np.int64)
+        wanted = self._frequent.copy()
+        wanted[np.array(source)] = True
+        for token in set(source):
+            wanted[self.candidates[self.offsets[token] : self.offsets[token + 1]]] = True
+        wanted[:PLAIN] = False
+        return np.flatnonzero(wanted)
+
+    @cached_property
+    def _frequent(self) -> Bool[np.ndarray, "types"]:
+        found = np.zeros(self.vocabulary, dtype=bool)
+        found[self.frequent] = True
+        return found
 
     def save(self, path: Path) -> None:
         """Write one file."""
