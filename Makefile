@@ -33,7 +33,7 @@ help:
 	@echo 'make test-slow  all tests, with array bounds checked inside the compiled kernels'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      time the dynamic programs'
-	@echo 'make soak       what takes hours: all tests, fuzzing, a million lines, load on the server'
+	@echo 'make soak       what takes hours: all tests, fuzzing, mutants, a million lines, load'
 	@echo 'make clean      remove caches and build products; .venv stays'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the interpreter of .venv; JOBS=0 runs the tests in one process.'
@@ -61,6 +61,7 @@ bench: $(VENV)/.installed-dev
 
 soak: test-slow
 	$(RUN) -m tests.fuzz.run --minutes $(SOAK_MINUTES)
+	$(RUN) -m tests.mutation.run
 	$(RUN) -m benchmarks.million_lines
 	$(RUN) -m benchmarks.serve_load --compare
 

@@ -8,7 +8,9 @@ import pytest
 from pcfgnat.structures import SupportTree
 from pcfgnat.structures.lattice import LatticeScores
 from tests.grammars import oracle, random_grammar
+from tests.lattices import dag_oracle, random_dag
 from tests.oracle import derivations
+from tests.oracle_lattices import paths
 
 
 def scores_of(chain_length: int, depth: int, seed: int = 0) -> LatticeScores:
@@ -35,8 +37,24 @@ def test_sizes_must_fit_each_other() -> None:
     LatticeScores("pcfg", 1, eight.astype(int), eight, chain, prefix)
     with pytest.raises(ValueError, match="a pcfg of 4 chain nodes has 8 states, got 2"):
         LatticeScores("pcfg", 1, two.astype(int), two, chain, prefix)
-    with pytest.raises(ValueError, match="depth 1 have 2 left children and 0 rules, got 1 and 0"):
-        LatticeScores("pcfg", 1, eight.astype(int), eight, chain[:, :1], prefix)
+    for lefts, rules in ((1, 0), (3, 0), (2, 1)):
+        message = f"depth 1 have 2 left children and 0 rules, got {lefts} and {rules}"
+        with pytest.raises(ValueError, match=message):
+            LatticeScores("pcfg", 1, eight.astype(int), eight, np.zeros((4, lefts, 4)), np.zeros((4, rules)))
+
+
+def test_a_dag_has_a_state_for_each_vertex() -> None:
+    lattice = random_dag([5], seed=3)
+    ids, chain = np.zeros((5, 2), int), lattice.transitions[0].numpy()[:, None]
+    scores = LatticeScores("dag", 0, ids, np.zeros((5, 2)), chain, np.zeros((5, 0)))
+    assert scores.first_symbol == 1
+    expected = [0.0] * 6  # vertex i is symbol i + 1
+    for path in paths(5):
+        for vertex in path:
+            expected[vertex + 1] += math.exp(dag_oracle(lattice, 0).path_score(path))
+    assert scores.reach() == pytest.approx(np.array(expected), abs=1e-12)
+    with pytest.raises(ValueError, match="a dag of 5 chain nodes has 5 states, got 4"):
+        LatticeScores("dag", 0, ids[:4], np.zeros((4, 2)), chain, np.zeros((5, 0)))
 
 
 def test_it_needs_no_torch() -> None:

@@ -164,6 +164,7 @@ def test_results_do_not_depend_on_memory_left_by_others(monkeypatch: pytest.Monk
     target = random_target([6, 2, 4])
     with backend("native"):
         clean = (grammar.log_prob(target), log_prob_gradients(grammar, target).chain, grammar.mode(Search()))
+        best = grammar.posterior(target).argmax()
     allocate = np.empty
 
     def poisoned(shape: object, *arguments: object, **options: object) -> np.ndarray:
@@ -174,9 +175,12 @@ def test_results_do_not_depend_on_memory_left_by_others(monkeypatch: pytest.Monk
     monkeypatch.setattr(np, "empty", poisoned)
     with backend("native"):
         again = (grammar.log_prob(target), log_prob_gradients(grammar, target).chain, grammar.mode(Search()))
+        best_again = grammar.posterior(target).argmax()
     assert torch.equal(clean[0], again[0])
     assert torch.equal(clean[1], again[1])
     assert clean[2] == again[2]
+    assert torch.equal(best.position, best_again.position)
+    assert torch.equal(best.score, best_again.score)
 
 
 def test_nan_scores_give_nan_and_not_a_number_that_looks_right() -> None:
@@ -301,6 +305,8 @@ def test_gradients_arrive_scaled_by_what_comes_from_above() -> None:
 def test_half_precision_takes_the_reference() -> None:
     grammar = random_grammar(SupportTree(4, 1), dtype=torch.bfloat16)
     assert grammar.log_prob(random_target([3])).dtype == torch.bfloat16
+    gradients = log_prob_gradients(grammar, random_target([3]))
+    assert float(gradients.emit.sum()) == pytest.approx(3.0, rel=0.05)  # every token is emitted once
     with (
         backend("native"),
         pytest.raises(

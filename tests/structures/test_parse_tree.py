@@ -4,13 +4,14 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nltk import Tree
 
 from pcfgnat.structures import ParseTree, SupportTree
-from tests.oracle import derivations
+from tests.oracle import GrammarOracle, derivations
 
 BOAT = ["<s>", "You", "are", "gonna", "need", "a", "bigger", "boat", "</s>"]
 
@@ -51,6 +52,22 @@ def test_every_derivation_is_rebuilt_from_its_symbols(length: int, depth: int) -
         }
         assert found == set(derivation.rules)
         assert all(left is None for left, right in tree.children if right is None)
+
+
+@pytest.mark.parametrize(("length", "depth"), [(5, 0), (5, 1), (4, 2), (3, 3)])
+def test_rules_are_looked_up_in_the_tables(length: int, depth: int) -> None:
+    support, numbers = SupportTree(length, depth), np.random.default_rng(0)
+    chain = numbers.normal(size=(length, support.block, length))
+    prefix = numbers.normal(size=(length, len(support.prefix_rules())))
+    oracle = GrammarOracle(support, chain, prefix, None)
+    for derivation in derivations(support):
+        emitted = [-1.0] * len(derivation.nodes)
+        tree = ParseTree(support, derivation.nodes, (0,) * len(derivation.nodes))
+        scored = tree.scored(chain, prefix, emitted)
+        assert scored.rule_log_probs is not None
+        expected = {node: oracle.rule(node, left, right) for node, left, right in derivation.rules}
+        assert scored.rule_log_probs == tuple(expected.get(node, 0.0) for node in derivation.nodes)
+        assert scored.log_prob == pytest.approx(sum(expected.values()) - len(emitted))
 
 
 @given(st.data())
@@ -149,6 +166,7 @@ def broken(**changes: Any) -> dict[str, Any]:
     [
         ({}, "needs chain_length, prefix_depth and nodes"),
         (broken(chain_length="5"), "expected a whole number, got '5'"),
+        (broken(prefix_depth=True), "expected a whole number, got True"),
         (broken(nodes=[{"node": 1}]), "needs chain_length, prefix_depth and nodes with node and token"),
         (broken(nodes=7), "needs chain_length"),
         (
@@ -168,6 +186,14 @@ def test_broken_json_is_refused() -> None:
         ParseTree.from_json("[]")
     with pytest.raises(json.JSONDecodeError):
         ParseTree.from_json("{")
+    with pytest.raises(ValueError, match="JSON of a few levels, got too many"):
+        ParseTree.from_json("[" * 100_000)
+
+
+def test_json_is_one_line_that_people_can_read() -> None:
+    text = ParseTree(SupportTree(2, 0), (1, 2), (4, 5)).with_words(["Straße", "…"]).to_json()
+    assert '"word": "Straße"' in text
+    assert "\n" not in text
 
 
 def test_lists_of_different_lengths_are_refused() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, Search, SpecialTokens, SupportTree, backend
 from tests.grammars import oracle, random_grammar, random_scores, random_target
+from tests.oracle import GrammarOracle
 
 SIZES = [(5, 0), (5, 1), (4, 2), (3, 3)]
 BACKENDS = ["reference", "native"]
@@ -298,6 +299,20 @@ class TestInfeasibleTargets:
         assert grammar.infeasible(target) == {0: "every derivation uses a rule or token of probability 0"}
 
 
+def stepwise(grammar: GrammarOracle, lookahead: bool, node: int = 1) -> tuple[int, ...]:
+    """Symbols below a node when each takes its best children, weighed with their best tokens if asked."""
+
+    def value(pair: tuple[int, int]) -> float:
+        tokens: float = sum(max(grammar.emit[child]) for child in pair if child) if lookahead else 0.0
+        return grammar.rule(node, *pair) + tokens
+
+    pairs = list(grammar.tree.children(node))
+    if not pairs:
+        return (node,) if node else ()
+    left, right = max(pairs, key=value)
+    return (*stepwise(grammar, lookahead, left), node, *stepwise(grammar, lookahead, right))
+
+
 class TestDecoding:
     special = SpecialTokens(bos=0, eos=2, pad=1, unk=3)
 
@@ -347,6 +362,15 @@ class TestDecoding:
         assert grammar.mode(Search("greedy"))[0].nodes == (1, 7)
         assert grammar.mode(Search("lookahead"))[0].nodes == (1, 2, 3, 7)
 
+    @pytest.mark.parametrize("strategy", ["greedy", "lookahead"])
+    @pytest.mark.parametrize(("chain_length", "depth"), SIZES)
+    def test_each_symbol_takes_its_best_children(self, strategy: str, chain_length: int, depth: int) -> None:
+        for seed in range(5):
+            grammar, _ = ragged(chain_length, depth, scale=2.0, seed=seed)
+            for b, found in enumerate(grammar.mode(Search(strategy))):
+                assert found.nodes == stepwise(oracle(grammar, b), strategy == "lookahead")
+                assert found.ids == tuple(grammar.scores.emit[b, list(found.nodes)].argmax(-1).tolist())
+
     def test_impossible_lengths_and_strategies_are_refused(self, either_backend: str) -> None:
         grammar = random_grammar(SupportTree(4, 1))
         with pytest.raises(ValueError, match="no derivation of at most 1 tokens"):
@@ -376,6 +400,7 @@ def test_sampling_from_the_grammar_matches_its_probabilities() -> None:
         counts[found.ids] = counts.get(found.ids, 0) + 1
     assert found.tree is not None
     assert found.score == pytest.approx(found.tree.log_prob)
+    assert grammar.sample()[0].tree is not None  # with torch's own generator
     for ids, count in counts.items():
         probability = math.exp(oracle(grammar, 0).log_prob(list(ids)))
         spread = math.sqrt(probability * (1 - probability) / draws)

@@ -66,6 +66,15 @@ def test_sums_mean_what_they_say(values: list[float]) -> None:
     assert entropy == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("semiring", SEMIRINGS, ids=lambda semiring: type(semiring).__name__)
+def test_any_axis_can_be_summed(semiring: Semiring) -> None:
+    generator = torch.Generator().manual_seed(0)
+    log_weights = torch.randn(2, 3, 4, 5, generator=generator, dtype=torch.float64)
+    for dim in (-2, -3, -4):
+        last = semiring.lift(log_weights.movedim(dim, -1))
+        assert_equal(semiring.sum(semiring.lift(log_weights), dim), semiring.sum(last, -1))
+
+
 def test_gradients_of_the_impossible_are_zero() -> None:
     nothing = torch.full((2, 3), -math.inf, requires_grad=True)
     for total in (logsumexp(nothing, -1), EntropySemiring().sum(EntropySemiring().lift(nothing), -1)):

@@ -4,6 +4,7 @@ import pytest
 
 from pcfgnat.structures import PrefixRule, SupportTree
 from pcfgnat.structures.rhpcfg.prefix_plan import prefix_plan
+from pcfgnat.structures.rhpcfg.support_tree import prefix_polynomial
 from tests.oracle import derivations
 
 
@@ -87,7 +88,12 @@ def test_counts_are_exact_beyond_floating_point() -> None:
 def test_prefix_plan_lists_children_before_parents(depth: int) -> None:
     plan = prefix_plan(depth)
     done = {0} | {q for q, (_, width) in enumerate(plan.states) if width == 1}
-    for state, _, left, right, offset, left_width in plan.splits.tolist():
+    for state, rule, left, right, offset, left_width in plan.splits.tolist():
+        assert SupportTree(2, depth).prefix_rules()[rule] == (
+            offset,
+            plan.states[left, 0],
+            plan.states[right, 0],
+        )
         assert left in done
         assert right in done
         assert plan.states[state].tolist() == [offset, left_width + 1 + plan.states[right, 1]]
@@ -95,11 +101,24 @@ def test_prefix_plan_lists_children_before_parents(depth: int) -> None:
     assert done == set(range(len(plan.states)))
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2, 3, 4])
+def test_prefix_plan_holds_every_derivation_once(depth: int) -> None:
+    plan = prefix_plan(depth)
+    ways = [int(width < 2) for _, width in plan.states.tolist()]  # ε and leaves have one each
+    for state, _, left, right, _, _ in plan.splits.tolist():
+        ways[state] += ways[left] * ways[right]
+    by_width = [0] * 2**depth
+    for (_, width), count in zip(plan.states.tolist(), ways, strict=True):
+        by_width[width] += count
+    assert by_width == prefix_polynomial(depth)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((1, 1), "chain_length must be at least 2 .* got 1"),
         ((3, -1), "prefix_depth must not be negative, got -1"),
+        ((3, 17), "prefix_depth must be at most 16, got 17"),
     ],
 )
 def test_impossible_trees_are_refused(arguments: tuple[int, int], message: str) -> None:
@@ -109,7 +128,13 @@ def test_impossible_trees_are_refused(arguments: tuple[int, int], message: str) 
 
 def test_nodes_outside_the_tree_are_refused() -> None:
     tree = SupportTree(3, 1)
-    with pytest.raises(IndexError, match=r"chain node must be in 0 … 2, got 3"):
-        tree.chain_node(3)
-    with pytest.raises(IndexError, match=r"node must be in 1 … 5, got 6"):
-        tree.locate(6)
+    for k in (-1, 3):
+        with pytest.raises(IndexError, match=f"chain node must be in 0 … 2, got {k}"):
+            tree.chain_node(k)
+    for node in (0, 6):
+        with pytest.raises(IndexError, match=f"node must be in 1 … 5, got {node}"):
+            tree.locate(node)
+
+
+def test_the_deepest_tree_is_allowed() -> None:
+    assert SupportTree(2, 16).num_nodes == 2**16 + 2

@@ -29,7 +29,7 @@ def best(weights: Weights) -> tuple[Int[Tensor, "B T"], Float[Tensor, "B"]]:
     from pcfgnat.structures.ctc.kernels import best_batch
 
     position = np.full(weights.blanks.shape, -1, dtype=np.int64)
-    score = np.full(len(position), -np.inf)
+    score = np.empty(len(position))
     best_batch(_problem(weights), score, position)
     return torch.from_numpy(position), torch.from_numpy(score).to(weights.tokens.dtype)
 
@@ -44,7 +44,7 @@ class _LogPartition(torch.autograd.Function):
         problem = _problem(Weights(tokens, blanks, repeated, num_slots, lengths))
         batch, slots, positions = tokens.shape
         tables = np.empty((batch, slots, 2 * positions + 1))
-        log_z = np.full(batch, -np.inf)
+        log_z = np.empty(batch)
         forward_batch(problem, tables, log_z)
         ctx.save_for_backward(tokens, blanks)
         ctx.problem, ctx.tables, ctx.log_z = problem, tables, log_z

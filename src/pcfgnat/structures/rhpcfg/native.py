@@ -35,8 +35,8 @@ def log_partition(weights: Weights) -> Float[Tensor, "B"]:
 def best(weights: Weights) -> tuple[Int[Tensor, "B m"], Float[Tensor, "B"]]:
     """Return the best derivation of every target: the position that each symbol emits, and the score."""
     batch = _sentences(weights)
-    position = np.full(batch.tokens.shape[:2], -1, dtype=np.int64)
-    score = np.full(len(position), -np.inf)
+    position = np.empty(batch.tokens.shape[:2], dtype=np.int64)
+    score = np.empty(len(position))
     _run(best_batch, batch, score, position)
     return torch.from_numpy(position), torch.from_numpy(score).to(weights.tokens.dtype)
 
@@ -90,7 +90,7 @@ class _LogPartition(torch.autograd.Function):
         shares = np.empty((count, nodes, len(batch.states), batch.tokens.shape[2]), dtype=batch.chain.dtype)
         maxima = np.empty((count, nodes, block), dtype=batch.chain.dtype)
         tables = (*new_tables(batch), shares, maxima)
-        log_z = np.full(len(batch.lengths), -np.inf)
+        log_z = np.empty(count)
         _run(inside_batch, batch, *limits, *tables, log_z)
         ctx.save_for_backward(tokens, chain, prefix)
         ctx.batch, ctx.limits, ctx.tables = batch, limits, tables

@@ -41,7 +41,7 @@ class BestByLength:
 
     def nodes(self, lengths: list[int]) -> list[tuple[int, ...]]:
         """Return the symbols of the best derivation of the given length of each sentence, in order."""
-        position = np.full(self.batch.tokens.shape[:2], -1, dtype=np.int64)
+        position = np.empty(self.batch.tokens.shape[:2], dtype=np.int64)
         wanted = np.array(lengths, dtype=np.int64)
         run(trace_batch, self.threads, self.batch, *self.tables, wanted, position)
         return [tuple(np.flatnonzero(row >= 0).tolist()) for row in position]
