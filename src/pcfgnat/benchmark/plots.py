@@ -109,13 +109,16 @@ def _scatter(results: Results, threads: int, case: Case, path: Path, title: str)
         if contender.name in results.quality and (sample := results.sample(contender.name, threads, case))
     ]
     middle = statistics.median(timing.median for _, timing in judged)
+    by_bleu = sorted(name for name, _ in judged)
+    by_bleu.sort(key=results.quality.__getitem__)
     for index, (name, timing) in enumerate(judged):
         bleu = results.quality[name]
         place, low, high = (1e3 * seconds for seconds in (timing.median, timing.low, timing.high))
         marker, colour = MARKERS[index % len(MARKERS)], f"C{index % 10}"
         axes.errorbar([place], [bleu], xerr=[[place - low], [high - place]], fmt=marker, color=colour)
         side, shift = ("right", -6) if timing.median > middle else ("left", 6)
-        axes.annotate(name, (place, bleu), (shift, 5), textcoords="offset points", fontsize=8, ha=side)
+        up = 5 if by_bleu.index(name) % 2 else -13  # neighbours get out of each other's way
+        axes.annotate(name, (place, bleu), (shift, up), textcoords="offset points", fontsize=8, ha=side)
     axes.set_xscale("log")
     _plain_numbers(axes.xaxis)
     axes.margins(x=0.25, y=0.15)
