@@ -113,7 +113,7 @@ def test_twenty_kills(world: World, tmp_path: Path, command: str, capsys: pytest
 
 
 def test_interrupted_distilling_goes_on(world: World, tmp_path: Path) -> None:
-    lines = [text for text, _ in short_sentences(20)] * 2  # enough not to end before the signal comes
+    lines = [text for text, _ in short_sentences(20)] * 8  # enough not to end before the signal comes
     source = write_lines(tmp_path / "source.de", lines)
     options = ["--decode", "greedy", "--chunk", "2", "--model", str(world.teacher), "--input", str(source)]
     record = tmp_path / "cut.distill.toml"
