@@ -109,8 +109,7 @@ def _scatter(results: Results, threads: int, case: Case, path: Path, title: str)
         if contender.name in results.quality and (sample := results.sample(contender.name, threads, case))
     ]
     middle = statistics.median(timing.median for _, timing in judged)
-    by_bleu = sorted(name for name, _ in judged)
-    by_bleu.sort(key=results.quality.__getitem__)
+    by_bleu = sorted((name for name, _ in judged), key=results.quality.__getitem__)
     for index, (name, timing) in enumerate(judged):
         bleu = results.quality[name]
         place, low, high = (1e3 * seconds for seconds in (timing.median, timing.low, timing.high))
