@@ -33,23 +33,29 @@ class Product:
 def pcfg_products(config: PCFGConfig, source: int, batch: int, types: int) -> list[Product]:
     """List the products of a pcfg model for sources of `source` tokens that scores `types` output tokens.
 
-    What positions contribute to the scores of rules is the same for all sentences, and not counted.
+    What is the same for all sentences of a length is not counted: what positions contribute to the scores of
+    rules, and the decoder's first self-attention with the queries that follow it, unless input is copied.
     """
     shape, width = config.transformer, config.transformer.width
     chain = config.upsampling * source + 1
     nodes = (chain - 1) * config.block + 2
     encoder, decoder = shape.layers_encoder, shape.layers_decoder
     rows, memory = batch * nodes, batch * source
+    anew = decoder if config.copy_input else decoder - 1
     found = [
-        *_layer(memory, width, shape.ffn, encoder),
+        *_projections(memory, width, encoder),
         *_attention(source, source, shape.heads, width, batch * encoder),
-        *_layer(rows, width, shape.ffn, decoder),
-        Product(rows, width, width, 2 * decoder),  # queries and output of the attention to the encoder
+        *_feed_forward(memory, width, shape.ffn, encoder),
+        *_projections(rows, width, anew),
+        *_attention(nodes, nodes, shape.heads, width, batch * anew),
+        Product(rows, width, width, anew + decoder),  # queries and output of the attention to the encoder
         Product(memory, width, 2 * width, decoder),
-        *_attention(nodes, nodes, shape.heads, width, batch * decoder),
         *_attention(nodes, source, shape.heads, width, batch * decoder),
+        *_feed_forward(rows, width, shape.ffn, decoder),
         Product(rows, width, types, 1),
     ]
+    if config.copy_input:
+        found.append(Product(memory, width, width, 1))
     heads = config.rules.heads
     found += [
         Product(batch * chain, width, width, 2),  # parents and right children
@@ -59,14 +65,13 @@ def pcfg_products(config: PCFGConfig, source: int, batch: int, types: int) -> li
     return found
 
 
-def _layer(rows: int, width: int, ffn: int, count: int) -> list[Product]:
-    """Self-attention's projections, and the feed-forward maps."""
-    return [
-        Product(rows, width, 3 * width, count),
-        Product(rows, width, width, count),
-        Product(rows, width, ffn, count),
-        Product(rows, ffn, width, count),
-    ]
+def _projections(rows: int, width: int, count: int) -> list[Product]:
+    """Queries, keys and values of self-attention, and its output."""
+    return [Product(rows, width, 3 * width, count), Product(rows, width, width, count)]
+
+
+def _feed_forward(rows: int, width: int, ffn: int, count: int) -> list[Product]:
+    return [Product(rows, width, ffn, count), Product(rows, ffn, width, count)]
 
 
 def _attention(queries: int, keys: int, heads: int, width: int, count: int) -> list[Product]:

@@ -1,8 +1,9 @@
 """An exported model on a disk: a directory that holds all that is needed to translate with it.
 
 `network.onnx` goes from embedded source to states and rules, `exact.onnx` and `selected.onnx` from states to
-tokens; `tables/` has what is looked up by id or position. `engine.toml` says what it is and has the checksum
-of every other file.
+tokens. `start.onnx`, where it is there, does what comes before the decoder's first look at the source.
+`tables/` has what is looked up by id or position. `engine.toml` says what it is and has the checksum of every
+other file.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pcfgnat.description import Card, CheckpointError, Languages, SearchDefaults
 from pcfgnat.text import TextError, Tokenizer
 
 DESCRIPTION, NETWORK, EXACT, SELECTED = "engine.toml", "network.onnx", "exact.onnx", "selected.onnx"
+START = "start.onnx"
 TABLES, TOKENIZER, CARD, SHORTLIST = "tables", "tokenizer", "README.md", "shortlist.safetensors"
 
 STRATEGIES = {

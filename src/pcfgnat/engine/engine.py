@@ -9,7 +9,7 @@ import numpy as np
 
 from pcfgnat.description import SPECIAL_TOKENS, CheckpointError
 from pcfgnat.engine.decoding import Grammars
-from pcfgnat.engine.description import EXACT, NETWORK, SELECTED, SHORTLIST, Exported
+from pcfgnat.engine.description import EXACT, NETWORK, SELECTED, SHORTLIST, START, Exported
 from pcfgnat.engine.grouping import alike, tokens_of_a_run
 from pcfgnat.engine.inputs import Inputs
 from pcfgnat.engine.layout import Layout
@@ -46,9 +46,10 @@ class Engine:
         self.description = description
         self.threads = options.threads or available_cores()
         self._layout = Layout.of(description)
-        self._inputs = Inputs(exported)
         self._run_tokens = tokens_of_a_run(exported.network_weights, self._layout.nodes_per_token)
         load = partial(open_session, threads=self.threads)
+        start = load(exported.directory / START) if START in description.files else None
+        self._inputs = Inputs(exported, start)
         self._network = load(exported.directory / NETWORK)
         tokens = exported.table("tokens")
         scales = exported.table("token_scales") if exported.has("token_scales") else None

@@ -7,14 +7,19 @@ from jaxtyping import Float32, Int64
 
 from pcfgnat.engine.description import Exported
 from pcfgnat.engine.layout import Layout, canvas_kinds, mask, opposite
+from pcfgnat.engine.runtime import Session
+from pcfgnat.engine.starts import Starts
 
 LINKS = ("chain_links", "other_links", "node_links")
 
 
 class Inputs:
-    """The tables of a model, mapped into memory: only what is looked up is read."""
+    """The tables of a model, mapped into memory: only what is looked up is read.
 
-    def __init__(self, exported: Exported) -> None:
+    start: what the decoder does before it looks at the source, if the model is cut there
+    """
+
+    def __init__(self, exported: Exported, start: Session | None = None) -> None:
         self._layout = Layout.of(exported.description)
         self._width = exported.description.shape.width
         self._copies = exported.description.shape.copy_input
@@ -26,6 +31,7 @@ class Inputs:
         self._canvas_positions = exported.table("canvas_positions")
         self._canvas_tokens = exported.table("canvas_tokens").astype(np.float32)
         self._links = {name: exported.table(name) for name in LINKS if exported.has(name)}
+        self._starts = None if start is None else Starts(start, lambda nodes: self._empty(np.array([nodes])))
 
     def of(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """Return all inputs of the network for a batch."""
@@ -35,11 +41,12 @@ class Inputs:
         ids = np.zeros((len(sources), longest), dtype=np.int64)
         for row, source in zip(ids, sources, strict=True):
             row[: len(source)] = source
-        canvas = self._canvas_tokens[canvas_kinds(canvas_lengths, width)] + self._canvas_positions[:width]
+        starts = self._starts
+        canvas = {"canvas": self._empty(canvas_lengths)} if starts is None else starts.of(canvas_lengths)
         found = {
             "source": self._embedded(ids).reshape(-1, self._width),
             "source_mask": mask(lengths, longest),
-            "canvas": canvas.astype(np.float32, copy=False).reshape(-1, self._width),
+            **canvas,
             "canvas_mask": mask(canvas_lengths, width),
             **self._layout.rule_inputs(lengths),
         }
@@ -49,6 +56,13 @@ class Inputs:
             rows = self._rows(name, found, len(sources))
             found[name] = table[:rows].astype(np.float32)
         return found
+
+    def _empty(self, lengths: Int64[np.ndarray, "B"]) -> Float32[np.ndarray, "rows D"]:
+        """Return canvases on which nothing is known yet."""
+        longest = int(lengths.max())
+        kinds = canvas_kinds(lengths, longest)
+        canvas: np.ndarray = self._canvas_tokens[kinds] + self._canvas_positions[:longest]
+        return canvas.astype(np.float32, copy=False).reshape(-1, self._width)
 
     def _embedded(self, ids: Int64[np.ndarray, "B N"]) -> Float32[np.ndarray, "B N D"]:
         vectors = self._tokens[ids] * np.float32(self._width**0.5)

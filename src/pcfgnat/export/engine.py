@@ -16,6 +16,7 @@ from pcfgnat.engine.description import (
     NETWORK,
     SELECTED,
     SHORTLIST,
+    START,
     TABLES,
     TOKENIZER,
     EngineDescription,
@@ -104,7 +105,7 @@ def _described(origin: Description, model: Exportable, settings: ExportSettings)
 
 
 def _network(model: Exportable, weights: Weights, directory: Path, int8: bool) -> dict[str, np.ndarray]:
-    """Write the network, and return the tables that it reads."""
+    """Write the network, in two parts if it can be cut, and return the tables that it reads."""
     transformer = model.config.transformer
     network = Network(transformer, weights, int8)
     graph, states = network.graph, network.states()
@@ -118,6 +119,10 @@ def _network(model: Exportable, weights: Weights, directory: Path, int8: bool) -
         tables = add_transitions(links, states, model.embeddings.target_positions.limit)
     graph.output(states, "states")
     graph.save(directory / NETWORK)
+    if not network.copies:
+        start = Network(transformer, weights, int8)
+        start.start()
+        start.graph.save(directory / START)
     return tables
 
 

@@ -113,8 +113,15 @@ class Graph:
         return self.op("Concat", list(sizes), {"axis": 0})
 
     def model(self) -> onnx.ModelProto:
-        """Return the graph as a model."""
-        graph = helper.make_graph(self.nodes, "pcfgnat", self.inputs, self.outputs, self.constants)
+        """Return the graph as a model, without what no output needs."""
+        needed = {output.name for output in self.outputs}
+        nodes = []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                nodes.append(node)
+        constants = [constant for constant in self.constants if constant.name in needed]
+        graph = helper.make_graph(nodes[::-1], "pcfgnat", self.inputs, self.outputs, constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="pcfgnat")
 

@@ -1,8 +1,9 @@
-"""Encoder, decoder and rules of a one-pass model as one graph: from embedded source to states and rules.
+"""Encoder and decoder of a one-pass model as a graph: from embedded source and canvas to states.
 
 Rows of all sentences lie under each other, `[B·N, D]`, so that every linear map is one product. Keys and
-values of the encoder's states are computed for all decoder layers at once; what positions contribute to the
-scores of rules does not depend on the input, and comes in as a table.
+values of the encoder's states are computed for all decoder layers at once. What the decoder does before it
+looks at the source depends on the canvas' length alone, if nothing is copied into it: that is a graph of its
+own, run once for each length.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,11 @@ class Network:
         self.graph = Graph(int8)
         self._weights = weights
 
+    @property
+    def copies(self) -> bool:
+        """Whether the canvas holds something of the source from the beginning."""
+        return "copy.weight" in self._weights
+
     def states(self) -> str:
         """Read source and canvas; return the decoder's states, `[B·M, D]`."""
         graph, width = self.graph, self.config.width
@@ -32,12 +38,26 @@ class Network:
         source_mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
         canvas = graph.input("canvas", TensorProto.FLOAT, ["canvas_rows", width])
         canvas_mask = graph.input("canvas_mask", TensorProto.INT32, ["B", "M"])
-        memory = self._stack("encoder", source, self._encoder_layers(source_mask))
-        if "copy.weight" in self._weights:
+        memory = self._stack(source, self._encoder_layers(source_mask), "encoder.norm")
+        layers = self._decoder_layers(canvas_mask, memory, source_mask)
+        if self.copies:
             opposite = graph.input("opposite", TensorProto.INT64, ["canvas_rows"])
             copied = self._linear("copy", memory)
             canvas = graph.op("Add", [canvas, graph.op("Gather", [copied, opposite], {"axis": 0})])
-        return self._stack("decoder", canvas, self._decoder_layers(canvas_mask, memory, source_mask))
+        else:  # the first self-attention is behind us
+            layers = layers[1:]
+        return self._stack(canvas, layers, "decoder.norm")
+
+    def start(self) -> None:
+        """Read an empty canvas; give out what the first attention to the source adds to, and its queries."""
+        graph, width, name = self.graph, self.config.width, "decoder.layers.0"
+        canvas = graph.input("canvas", TensorProto.FLOAT, ["canvas_rows", width])
+        mask = graph.input("canvas_mask", TensorProto.INT32, ["B", "M"])
+        attention = self._self_attention(f"{name}.self_attention", mask), f"{name}.around_self.norm"
+        x = self._stack(canvas, [attention])
+        graph.output(x, "started")
+        asking = self._norm(f"{name}.around_cross.norm", x) if self.config.pre_norm else x
+        graph.output(self._linear(f"{name}.cross_attention.query", asking), "query")
 
     def _encoder_layers(self, mask: str) -> list[SubLayer]:
         layers: list[SubLayer] = []
@@ -59,7 +79,10 @@ class Network:
         layers: list[SubLayer] = []
         for i, name in enumerate(names):
             keys_values = parts[2 * i], parts[2 * i + 1]
-            cross = self._cross_attention(f"{name}.cross_attention", mask, keys_values, memory_mask)
+            query = None
+            if i == 0 and not self.copies:
+                query = self.graph.input("query", TensorProto.FLOAT, ["canvas_rows", self.config.width])
+            cross = self._cross_attention(f"{name}.cross_attention", mask, keys_values, memory_mask, query)
             layers += [
                 (self._self_attention(f"{name}.self_attention", mask), f"{name}.around_self.norm"),
                 (cross, f"{name}.around_cross.norm"),
@@ -67,7 +90,7 @@ class Network:
             ]
         return layers
 
-    def _stack(self, name: str, x: str, layers: Sequence[SubLayer]) -> str:
+    def _stack(self, x: str, layers: Sequence[SubLayer], last_norm: str | None = None) -> str:
         """Run sub-layers; the norm stands before each and behind the last, or behind each sum."""
         # not as one operator SkipLayerNormalization, which is several times slower on a CPU
         if not self.config.pre_norm:
@@ -76,7 +99,7 @@ class Network:
             return x
         for sub_layer, norm in layers:
             x = self.graph.op("Add", [x, sub_layer(self._norm(norm, x))])
-        return self._norm(f"{name}.norm", x)
+        return x if last_norm is None else self._norm(last_norm, x)
 
     def _norm(self, name: str, x: str) -> str:
         parts = [self.graph.constant(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")]
@@ -104,10 +127,11 @@ class Network:
         return run
 
     def _cross_attention(
-        self, name: str, mask: str, keys_values: tuple[str, str], memory_mask: str
+        self, name: str, mask: str, keys_values: tuple[str, str], memory_mask: str, query: str | None
     ) -> Callable[[str], str]:
         def run(x: str) -> str:
-            return self._attention(name, self._linear(f"{name}.query", x), mask, keys_values, memory_mask)
+            rows = query or self._linear(f"{name}.query", x)
+            return self._attention(name, rows, mask, keys_values, memory_mask)
 
         return run
 
