@@ -28,7 +28,14 @@ PLAIN = ("lengths", "parse_tree", "search", "rhpcfg/prefix_plan", "rhpcfg/suppor
 CPU_SECONDS, MEMORY = 300, 8 << 30  # what a fork may take
 ENOUGH = 0.8
 
-GATHERED = "test_native.py::test_gathered_tokens_and_their_gradient_match_torch"
+GATHERED = tuple(
+    f"test_native.py::test_gathered_tokens_{name}"
+    for name in (
+        "and_their_gradient_match_torch",
+        "take_strided_ids_and_short_lengths",
+        "can_be_derived_twice",
+    )
+)
 KERNELS = tuple(
     f"test_native.py::test_{name}"
     for name in (
@@ -50,9 +57,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "by_length": ("test_dag.py", "test_rhpcfg.py"),
     "ctc/": ("test_ctc.py", "test_laws.py::TestCTCLaws"),
     "dag": ("test_dag.py", "test_laws.py::TestDAGLaws"),
-    "distribution": ("test_laws.py", GATHERED, "test_ctc.py", "test_rhpcfg.py"),
+    "distribution": ("test_laws.py", *GATHERED, "test_ctc.py", "test_rhpcfg.py"),
     "independent": ("test_independent.py", "test_laws.py::TestIndependentLaws"),
-    "kernels": (GATHERED, "test_native.py::test_gathered_tokens_take_strided_ids_and_short_lengths"),
+    "kernels": GATHERED,
     "lattice": ("test_lattice.py",),
     "lengths": ("test_search.py",),
     "parse_tree": ("test_parse_tree.py",),

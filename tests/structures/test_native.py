@@ -265,6 +265,17 @@ def test_gathered_tokens_take_strided_ids_and_short_lengths() -> None:
     assert (found[1, :, 1:] == -math.inf).all()
 
 
+def test_gathered_tokens_can_be_derived_twice() -> None:
+    emit = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    target = Padded(torch.tensor([[1, 3, 1], [2, 2, 0]]), torch.tensor([3, 2]))
+
+    def used(emit: torch.Tensor) -> torch.Tensor:
+        return gather_tokens(emit, target).masked_fill(~target.mask.unsqueeze(1), 0.0) ** 3
+
+    with backend("native"):
+        assert torch.autograd.gradgradcheck(used, emit.requires_grad_())
+
+
 def test_unused_rules_may_hold_anything() -> None:
     """Rows are done in whole vectors, so entries before the first right child are read, but never count."""
     tree = SupportTree(21, 1)
