@@ -27,6 +27,22 @@ def test_export_with_a_shortlist(world: World, tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.count("\n") == 1
 
 
+def test_the_shortlist_of_prepared_data_is_taken(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, output = tmp_path / "data", tmp_path / "engine"
+    text = ["--train", str(world.root / "train"), "--valid", str(world.root / "valid")]
+    pairs = [*text, "--source", "de", "--target", "zh", "--tokenizer", str(world.prepared / "tokenizer")]
+    assert main(["prepare", *pairs, "--shortlist", "--output", str(data)]) == 0
+    assert main(["export", str(world.grammar), "--shortlist", str(data), "--output", str(output)]) == 0
+    assert "learning the shortlist" not in capsys.readouterr().err
+    kept, taken = (directory / "shortlist.safetensors" for directory in (data, output))
+    assert taken.read_bytes() == kept.read_bytes()
+    again = ["--best", "3", "--output", str(tmp_path / "again")]
+    assert main(["export", str(world.grammar), "--shortlist", str(data), *again]) == 0
+    assert "learning the shortlist" in capsys.readouterr().err
+
+
 def test_wrong_wishes(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(world.teacher), "--output", str(tmp_path / "x")]) == 2
     assert "is of kind autoregressive" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 
 from pcfgnat.config import ConfigError, dump_toml, load_config, load_toml, to_dict
 from pcfgnat.text.cleaning import CleaningSettings
+from pcfgnat.text.lexicon import learn_shortlist
 from pcfgnat.text.lines import TextError, TextPair
 from pcfgnat.text.prepare import PrepareSettings, prepare
 from pcfgnat.text.prepared import Prepared, Split
@@ -215,6 +216,26 @@ def test_progress_is_for_terminals(
     shown = stream.getvalue()
     assert all(label in shown for label in ("reading train", "encoding train", "B/s")) == stream.isatty()
     assert bool(shown) == stream.isatty()
+
+
+def test_a_shortlist_is_learnt_if_wanted(settings: PrepareSettings, tmp_path: Path) -> None:
+    prepare(settings)
+    assert Prepared.open(settings.output).shortlist() is None
+    wanted = replace(settings, output=tmp_path / "wanted", shortlist=True)
+    prepare(wanted)
+    prepared = Prepared.open(wanted.output)
+    found, expected = prepared.shortlist(), learn_shortlist(prepared.corpus("train"))
+    assert found is not None
+    source = prepared.tokenizer.encode(TRAIN[0][0])
+    assert found.types(source).tolist() == expected.types(source).tolist()
+    prepared.verify()
+    path = wanted.output / "shortlist.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(TextError, match="is damaged: its sha256 must be"):
+        prepared.verify()
+    path.unlink()
+    with pytest.raises(TextError, match="is missing, though the report says that it was learnt"):
+        prepared.shortlist()
 
 
 def test_damage_is_found(

@@ -16,8 +16,8 @@ kernels: `translate`, `evaluate` and `Translator.load` take it like a checkpoint
 `engine` inside the checkpoint, it is used instead of the checkpoint itself wherever onnxruntime is there.
 
 With --shortlist, the output layer looks only at target words that the source makes likely. They are learnt
-from the training data, and the BLEU that they cost on the validation data is measured: they are used by
-default if that is 0.1 at most.
+from the training data, here unless `prepare --shortlist` has done it, and the BLEU that they cost on the
+validation data is measured: they are used by default if that is 0.1 at most.
 """
 EXAMPLE = """\
 examples:
@@ -43,7 +43,7 @@ def add_command(commands: Commands) -> None:
     )
     group = parser.add_argument_group("shortlist")
     group.add_argument(
-        "--shortlist", type=Path, metavar="DATA", help="prepared data to learn a shortlist from"
+        "--shortlist", type=Path, metavar="DATA", help="prepared data with a shortlist, or to learn one from"
     )
     group.add_argument("--best", type=positive, metavar="N", help="translations of each source type (60)")
     group.add_argument("--frequent", type=positive, metavar="N", help="types that are always in it (400)")
@@ -86,10 +86,13 @@ def _learnt_shortlist(options: argparse.Namespace) -> "Shortlist | None":
 
     if options.shortlist is None:
         return None
+    prepared = Prepared.open(options.shortlist)
+    if not (options.best or options.frequent) and (learnt := prepared.shortlist()) is not None:
+        return learnt
     defaults = LexiconSettings()
     settings = LexiconSettings(options.best or defaults.best, options.frequent or defaults.frequent)
     notice("learning the shortlist")
-    return learn_shortlist(Prepared.open(options.shortlist).corpus("train"), settings)
+    return learn_shortlist(prepared.corpus("train"), settings)
 
 
 def _measure(output: Path, options: argparse.Namespace) -> None:

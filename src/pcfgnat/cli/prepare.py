@@ -43,6 +43,11 @@ def add_command(commands: Commands) -> None:
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="a directory that is not there yet"
     )
+    parser.add_argument(
+        "--shortlist",
+        action="store_true",
+        help="also learn which words a source makes likely: `export --shortlist` needs it and learns it else",
+    )
     _add_tokenizer_options(parser)
     _add_cleaning_options(parser)
 
@@ -98,6 +103,7 @@ def run(options: argparse.Namespace) -> None:
         target_language=options.target,
         tokenizer=options.tokenizer,
         subword_vocabulary=options.subword_vocabulary,
+        shortlist=options.shortlist,
         learn=from_dict(LearnSettings, _given(options, LEARN)),
         cleaning=from_dict(CleaningSettings, _given(options, CLEAN)),
     )

@@ -17,8 +17,18 @@ from pcfgnat.text.cleaning import CleaningSettings, Encoder
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus
 from pcfgnat.text.duplicates import DuplicateFinder
 from pcfgnat.text.files import atomic_directory
+from pcfgnat.text.lexicon import learn_shortlist
 from pcfgnat.text.lines import LineReader, PairReader, TextError, TextPair
-from pcfgnat.text.prepared import RAW, REPORT, TOKENIZER, PrepareReport, SideReport, Split, SplitReport
+from pcfgnat.text.prepared import (
+    RAW,
+    REPORT,
+    SHORTLIST,
+    TOKENIZER,
+    PrepareReport,
+    SideReport,
+    Split,
+    SplitReport,
+)
 from pcfgnat.text.tokenizer import LearnSettings, SentencePieceTokenizer, SubwordTokenizer, Tokenizer
 
 SPLITS: tuple[Split, ...] = ("valid", "test", "train")  # the long one last
@@ -31,6 +41,7 @@ class PrepareSettings:
 
     A tokenizer is learnt from the training text unless `tokenizer` names one (a directory that has one, or a
     sentencepiece model) or `subword_vocabulary` the list of types of text that is split with `@@` already.
+    With `shortlist`, it is also learnt which target types a source makes likely, for models to be exported.
     """
 
     output: Path
@@ -41,6 +52,7 @@ class PrepareSettings:
     target_language: str = ""
     tokenizer: Path | None = None
     subword_vocabulary: Path | None = None
+    shortlist: bool = False
     learn: LearnSettings = field(default_factory=LearnSettings)
     cleaning: CleaningSettings = field(default_factory=CleaningSettings)
 
@@ -82,6 +94,7 @@ def prepare(settings: PrepareSettings) -> PrepareReport:
             vocabulary_size=tokenizer.vocabulary_size,
             tokenizer_sha256=tokenizer.sha256,
             settings={name: value for name, value in to_dict(settings).items() if name != "output"},
+            shortlist_sha256=_write_shortlist(directory) if settings.shortlist else "",
             train=splits["train"],
             valid=splits.get("valid"),
             test=splits.get("test"),
@@ -154,6 +167,13 @@ def _write_split(pairs: Sequence[TextPair], encoder: Encoder, directory: Path) -
         return report
     (pair,) = pairs
     return replace(report, raw_sha256=_write_raw(pair, encoder.tokenizer, directory))
+
+
+def _write_shortlist(directory: Path) -> str:
+    """Learn it from the training data and return the checksum."""
+    with tqdm(desc="learning the shortlist", bar_format="{desc}", disable=None, leave=False):
+        learn_shortlist(ParallelCorpus(directory / "train")).save(directory / SHORTLIST)
+    return hashlib.sha256((directory / SHORTLIST).read_bytes()).hexdigest()
 
 
 def _write_raw(pair: TextPair, tokenizer: Tokenizer, directory: Path) -> tuple[str, ...]:

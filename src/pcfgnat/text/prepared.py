@@ -1,5 +1,9 @@
-"""What `prepare` leaves: a directory with tokenizer, ids, raw text of valid and test, and a report."""
+"""What `prepare` leaves: a directory with tokenizer, ids, raw text of valid and test, and a report.
 
+If it was asked for, there is a shortlist too.
+"""
+
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -7,10 +11,12 @@ from typing import Any, Literal
 from pcfgnat.config import load_config
 from pcfgnat.text.corpus import ParallelCorpus
 from pcfgnat.text.lines import LineReader, TextError
+from pcfgnat.text.shortlist import Shortlist
 from pcfgnat.text.tokenizer import Tokenizer
 
 REPORT = "report.toml"
 TOKENIZER = "tokenizer"
+SHORTLIST = "shortlist.safetensors"
 RAW = ("source.txt", "target.txt")
 
 Split = Literal["train", "valid", "test"]
@@ -55,7 +61,7 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class PrepareReport:
-    """What was made from what; lengths and tokens count bos and eos."""
+    """What was made from what; lengths and tokens count bos and eos. No checksum: no shortlist."""
 
     format: Literal[1]
     version: str
@@ -65,6 +71,7 @@ class PrepareReport:
     train: SplitReport
     valid: SplitReport | None = None
     test: SplitReport | None = None
+    shortlist_sha256: str = ""
 
     @property
     def splits(self) -> dict[Split, SplitReport]:
@@ -124,8 +131,20 @@ class Prepared:
             )
         return source, target
 
+    def shortlist(self) -> Shortlist | None:
+        """Read the shortlist, if one was learnt."""
+        if not (expected := self.report.shortlist_sha256):
+            return None
+        path = self.directory / SHORTLIST
+        if not path.is_file():
+            raise TextError(f"{path} is missing, though the report says that it was learnt")
+        if (found := hashlib.sha256(path.read_bytes()).hexdigest()) != expected:
+            raise TextError(f"{path} is damaged: its sha256 must be {expected}, got {found}")
+        return Shortlist.load(path)
+
     def verify(self) -> None:
         """Read everything and complain if a checksum is wrong."""
+        self.shortlist()
         for split in self.report.splits:
             self.corpus(split).verify()
             if split != "train":
