@@ -46,7 +46,7 @@ def add_command(commands: Commands) -> None:
     parser.add_argument(
         "--shortlist",
         action="store_true",
-        help="also learn which words a source makes likely: `export --shortlist` needs it and learns it else",
+        help="also learn which words a source makes likely, so that `export --shortlist` need not",
     )
     _add_tokenizer_options(parser)
     _add_cleaning_options(parser)
