@@ -33,10 +33,12 @@ def test_reach_is_the_share_of_derivations_that_use_a_node(chain_length: int, de
 
 def test_sizes_must_fit_each_other() -> None:
     chain, prefix = np.zeros((4, 2, 4)), np.zeros((4, 0))
-    two, eight = (np.zeros((count, 2)) for count in (2, 8))
+    eight = np.zeros((8, 2))
     LatticeScores("pcfg", 1, eight.astype(int), eight, chain, prefix)
-    with pytest.raises(ValueError, match="a pcfg of 4 chain nodes has 8 states, got 2"):
-        LatticeScores("pcfg", 1, two.astype(int), two, chain, prefix)
+    for wrong in (2, 7, 9):
+        states = np.zeros((wrong, 2))
+        with pytest.raises(ValueError, match=f"a pcfg of 4 chain nodes has 8 states, got {wrong}"):
+            LatticeScores("pcfg", 1, states.astype(int), states, chain, prefix)
     for lefts, rules in ((1, 0), (3, 0), (2, 1)):
         message = f"depth 1 have 2 left children and 0 rules, got {lefts} and {rules}"
         with pytest.raises(ValueError, match=message):

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, Search, SupportTree, backend
 from pcfgnat.structures.distribution import gather_tokens
+from pcfgnat.structures.rhpcfg import native, reference
 from pcfgnat.structures.rhpcfg.kernels.exponential import (
     exp_double,
     exp_rough,
@@ -37,8 +40,8 @@ def compare(grammar: RHPCFG, target: Padded, tolerance: float) -> None:
                 posterior.argmax().score.double(),
                 *(g.double() for g in (gradients.chain, gradients.prefix, gradients.emit)),
             )
-    for native, reference in zip(found["native"], found["reference"], strict=True):
-        torch.testing.assert_close(native, reference, rtol=tolerance, atol=tolerance)
+    for fast, plain in zip(found["native"], found["reference"], strict=True):
+        torch.testing.assert_close(fast, plain, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
@@ -189,6 +192,27 @@ def test_nan_scores_give_nan_and_not_a_number_that_looks_right() -> None:
     with backend("native"):
         log_prob = grammar.log_prob(random_target([4, 4]))
     assert log_prob.isnan().tolist() == [True, False]
+    grammar = random_grammar(SupportTree(5, 1), [5, 5])
+    grammar.scores.emit[1, 2] = math.nan  # one leaf, so that not even every term of a sum is spoilt
+    with backend("native"):
+        assert grammar.log_prob(random_target([4, 4])).isnan().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("name", "other"), [("native", reference), ("reference", native)])
+def test_the_backend_that_was_asked_for_works_alone(
+    name: Literal["native", "reference"], other: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unwanted(*_: object) -> None:
+        raise AssertionError("the other backend was called")
+
+    for function in ("total", "log_partition", "best", "best_by_length"):
+        monkeypatch.setattr(other, function, unwanted, raising=False)
+    grammar = random_grammar(SupportTree(5, 1), [5])
+    target = random_target([4])
+    with backend(name):
+        assert grammar.log_prob(target).isfinite().all()
+        assert grammar.posterior(target).best_tree() != [None]
+        assert grammar.mode(Search())
 
 
 def test_threads_give_the_same_bits() -> None:
