@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from pcfgnat.training.config import DistributedConfig, TrainingError
+from pcfgnat.training.meeting import own_store
 
 # Control messages are small and go over the CPU; gradients go over whatever holds them.
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
@@ -102,11 +103,14 @@ def joined(config: DistributedConfig, device: torch.device) -> Iterator[Workers]
     if size == 1:
         yield ALONE
         return
+    timeout = timedelta(minutes=config.timeout_minutes)
     try:
-        dist.init_process_group(BACKENDS[device.type], timeout=timedelta(minutes=config.timeout_minutes))
+        store, rank, size = own_store(timeout)
+        backend = BACKENDS[device.type]
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     except (RuntimeError, ValueError) as error:
         raise TrainingError(f"cannot meet the other {size - 1} processes: {_first_line(error)}") from error
-    workers = Workers(dist.get_rank(), size)
+    workers = Workers(rank, size)
     try:
         yield workers
     except RuntimeError as error:
