@@ -1,7 +1,7 @@
 """Load on a server: many clients for some seconds, what they got, how long it took, and how memory grew.
 
 python -m benchmarks.serve_load                    200 clients for 30 s on the model that comes along
-python -m benchmarks.serve_load --compare          the same with batches of one sentence, and the ratio
+python -m benchmarks.serve_load --compare          by turns with batches of one sentence, and the ratio
 
 Server and clients share the machine. What the clients cost is kept small: plain sockets on uvloop, one
 request after the other on each. No request is lost if all are answered and the server has counted as many
@@ -196,6 +196,24 @@ async def measured(address: str, server: psutil.Process, options: argparse.Names
     return load
 
 
+def compared(options: argparse.Namespace) -> list[Load]:
+    """Put load on two servers by turns, one of which takes one sentence at a time, and print the ratios."""
+    ratios, loads = [], []
+    with serving(*options.serve) as batched, serving("--batch", "1", *options.serve) as single:
+        for turn in range(1, options.turns + 1):
+            found = []
+            for name, (address, process) in (("batched", batched), ("one at a time", single)):
+                found.append(uvloop.run(measured(address, psutil.Process(process.pid), options)))
+                print(f"turn {turn}, {found[-1].report(name)}", flush=True)
+            ratios.append(found[0].throughput / found[1].throughput)
+            loads += found
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    print(
+        f"batching gives {statistics.median(ratios):.2f} times the throughput (median of {len(ratios)}, {spread})"
+    )
+    return loads
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -203,19 +221,17 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--model", help="name in requests (the server's first)")
-    parser.add_argument("--compare", action="store_true", help="also with batches of one sentence")
+    parser.add_argument("--compare", action="store_true", help="by turns with batches of one sentence")
+    parser.add_argument("--turns", type=int, default=5, help="of --compare (5)")
     parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], help="options of `pcfgnat serve`")
     options = parser.parse_args()
-    loads = {}
-    for name, arguments in {"batched": [], "one at a time": ["--batch", "1"]}.items():
-        if name == "batched" or options.compare:
-            with serving(*arguments, *options.serve) as (address, process):
-                loads[name] = uvloop.run(measured(address, psutil.Process(process.pid), options))
-            print(loads[name].report(name), flush=True)
     if options.compare:
-        ratio = loads["batched"].throughput / loads["one at a time"].throughput
-        print(f"batching gives {ratio:.2f} times the throughput")
-    if any(load.errors or load.counted != sum(load.statuses.values()) for load in loads.values()):
+        loads = compared(options)
+    else:
+        with serving(*options.serve) as (address, process):
+            loads = [uvloop.run(measured(address, psutil.Process(process.pid), options))]
+        print(loads[0].report("load"))
+    if any(load.errors or load.counted != sum(load.statuses.values()) for load in loads):
         sys.exit("requests failed or were lost")
 
 

@@ -201,3 +201,11 @@ def test_lists_of_different_lengths_are_refused() -> None:
         ParseTree(SupportTree(2, 0), (1, 2), (0, 0), words=("a",))
     with pytest.raises(ValueError, match="carries no probabilities"):
         _ = ParseTree(SupportTree(2, 0), (1, 2), (0, 0)).log_prob
+
+
+def test_words_must_be_as_many_as_nodes() -> None:
+    tree = ParseTree(SupportTree(3, 0), (1, 2, 3), (4, 5, 6))
+    with pytest.raises(ValueError, match="words must have 3 entries, one a node, got 2"):
+        tree.with_words(["a", "b"])
+    worded = tree.with_words(["a", "b", "c"])
+    assert (tree.words, worded.words, worded.children) == (None, ("a", "b", "c"), tree.children)

@@ -138,3 +138,14 @@ def test_nodes_outside_the_tree_are_refused() -> None:
 
 def test_the_deepest_tree_is_allowed() -> None:
     assert SupportTree(2, 16).num_nodes == 2**16 + 2
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_nodes_are_located_together_as_alone(depth: int) -> None:
+    support = SupportTree(4, depth)
+    nodes = range(1, support.num_nodes)
+    assert support.locate_all(nodes) == [support.locate(node) for node in nodes]
+    assert support.locate_all([]) == []
+    for wrong in (0, support.num_nodes):
+        with pytest.raises(IndexError, match=f"nodes must be in 1 … {support.num_nodes - 1}, got "):
+            support.locate_all([1, wrong])

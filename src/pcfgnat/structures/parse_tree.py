@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -60,10 +60,14 @@ class ParseTree:
         """For each position the positions of its left and right child."""
         return _derive_children(self.support, self.nodes)
 
+    @cached_property
+    def _located(self) -> list[tuple[int, int]]:
+        return self.support.locate_all(self.nodes)
+
     def rules(self) -> "UsedRules":
         """Return which rules the tree uses, as indices into the tables of scores."""
         chain, prefix = {}, {}
-        located = [self.support.locate(node) for node in self.nodes]
+        located = self._located
         for i, (left, right) in enumerate(self.children):
             if right is None:
                 continue
@@ -102,15 +106,19 @@ class ParseTree:
     @property
     def main_chain(self) -> tuple[int, ...]:
         """Positions whose token was emitted on the main chain."""
-        return tuple(i for i, node in enumerate(self.nodes) if self.support.is_chain(node))
+        return tuple(i for i, (_, offset) in enumerate(self._located) if offset == self.support.block)
 
     def with_words(self, words: Sequence[str]) -> "ParseTree":
         """Return the same tree with the text of its tokens."""
-        return replace(self, words=tuple(words))
+        if len(words) != len(self):
+            raise ValueError(f"words must have {len(self)} entries, one a node, got {len(words)}")
+        tree = copy(self)  # with what was derived from the nodes, which stay the same
+        object.__setattr__(tree, "words", tuple(words))
+        return tree
 
     def with_scores(self, rules: Sequence[float], tokens: Sequence[float]) -> "ParseTree":
         """Return the same tree with the log-probabilities of its rules and tokens."""
-        tree = copy(self)  # with what was derived from the nodes, which stay the same
+        tree = copy(self)
         object.__setattr__(tree, "rule_log_probs", tuple(rules))
         object.__setattr__(tree, "token_log_probs", tuple(tokens))
         return tree
@@ -268,16 +276,16 @@ def _derive_children(support: SupportTree, nodes: tuple[int, ...]) -> tuple[Chil
         raise ValueError("nodes must be strictly increasing: they are numbered in-order")
     left_of: list[int | None] = [None] * len(nodes)
     right_of: list[int | None] = [None] * len(nodes)
-    start, previous = 0, None
-    for i, node in enumerate(nodes):
-        k, offset = support.locate(node)
-        if offset != support.block:
+    start, previous, block = 0, None, support.block
+    for i, (k, offset) in enumerate(support.locate_all(nodes)):
+        if offset != block:
             continue
-        if i > start and k == support.chain_length - 1:
-            raise ValueError("the last node has no prefix tree")
+        if i > start:
+            if k == support.chain_length - 1:
+                raise ValueError("the last node has no prefix tree")
+            left_of[i] = _derive_prefix(support, nodes, range(start, i), k, left_of, right_of)
         if previous is not None:
             right_of[previous] = i
-        left_of[i] = _derive_prefix(support, nodes, range(start, i), k, left_of, right_of)
         start, previous = i + 1, i
     return tuple(zip(left_of, right_of, strict=True))
 
@@ -289,10 +297,8 @@ def _derive_prefix(
     k: int,
     left_of: list[int | None],
     right_of: list[int | None],
-) -> int | None:
+) -> int:
     """Fill in the children inside one prefix tree; return the position of its top."""
-    if not positions:
-        return None
     located = {i: support.locate(nodes[i]) for i in positions}
     if any(block != k for block, _ in located.values()):
         raise ValueError(

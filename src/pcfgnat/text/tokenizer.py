@@ -135,9 +135,10 @@ class Tokenizer(ABC):
 
     def _checked(self, ids: Iterable[SupportsIndex]) -> list[int]:
         plain = [operator.index(token) for token in ids]
-        wrong = [token for token in plain if not 0 <= token < self.vocabulary_size]
+        size = self.vocabulary_size
+        wrong = [token for token in plain if not 0 <= token < size]
         if wrong:
-            raise ValueError(f"ids must be in 0 … {self.vocabulary_size - 1}, got {wrong[0]}")
+            raise ValueError(f"ids must be in 0 … {size - 1}, got {wrong[0]}")
         return plain
 
 

@@ -30,11 +30,10 @@ class Candidate:
     @classmethod
     def from_hypothesis(cls, hypothesis: Hypothesis, tokenizer: Tokenizer) -> "Candidate":
         """Read what a model found."""
-        tree = hypothesis.tree
+        tree, words = hypothesis.tree, tokenizer.pieces(hypothesis.ids)
         if tree is not None:
-            tree = tree.with_words(tokenizer.pieces(tree.tokens))
-        pieces = tuple(tokenizer.pieces(hypothesis.ids[1:-1]))
-        return cls(tokenizer.decode(hypothesis.ids), float(hypothesis.score), pieces, tree)
+            tree = tree.with_words(words)
+        return cls(tokenizer.decode(hypothesis.ids), float(hypothesis.score), tuple(words[1:-1]), tree)
 
     @classmethod
     def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":

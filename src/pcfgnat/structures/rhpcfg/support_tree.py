@@ -1,6 +1,6 @@
 """The support tree: which symbols a right-heavy grammar has, and which children each may take."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -71,6 +71,13 @@ class SupportTree:
             raise IndexError(f"node must be in 1 … {self.num_nodes - 1}, got {node}")
         k, offset = divmod(node - 2, self.block)  # node 1, the root, is the last of block 0
         return k + 1, offset + 1
+
+    def locate_all(self, nodes: Sequence[int]) -> list[tuple[int, int]]:
+        """Locate several nodes."""
+        if nodes and not (min(nodes) >= 1 and max(nodes) < self.num_nodes):
+            raise IndexError(f"nodes must be in 1 … {self.num_nodes - 1}, got {min(nodes)} … {max(nodes)}")
+        block = self.block
+        return [(k + 1, offset + 1) for k, offset in (divmod(node - 2, block) for node in nodes)]
 
     def is_chain(self, node: int) -> bool:
         """Whether the node stands on the main chain."""
