@@ -207,10 +207,8 @@ def compared(options: argparse.Namespace) -> list[Load]:
                 print(f"turn {turn}, {found[-1].report(name)}", flush=True)
             ratios.append(found[0].throughput / found[1].throughput)
             loads += found
-    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    print(
-        f"batching gives {statistics.median(ratios):.2f} times the throughput (median of {len(ratios)}, {spread})"
-    )
+    spread = f"median of {len(ratios)}, {min(ratios):.2f} to {max(ratios):.2f}"
+    print(f"batching gives {statistics.median(ratios):.2f} times the throughput ({spread})")
     return loads
 
 
