@@ -3,7 +3,6 @@
 Whatever the files beside it are, and without torch: checkpoints and exported models share it.
 """
 
-import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +12,8 @@ from typing import Any, Literal
 
 from pcfgnat.structures import Search, SpecialTokens
 from pcfgnat.text import TextError, Tokenizer, atomic_directory
-from pcfgnat.text.files import sync
+from pcfgnat.text.files import file_sha256, sync
 
-BLOCK = 1 << 20
 SPECIAL_TOKENS = SpecialTokens(bos=Tokenizer.bos, eos=Tokenizer.eos, pad=Tokenizer.pad, unk=Tokenizer.unk)
 
 
@@ -82,14 +80,10 @@ class Description:
 
 def sha256_of(path: Path) -> str:
     """Return the checksum of a file."""
-    checksum = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                checksum.update(block)
+        return file_sha256(path)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    return checksum.hexdigest()
 
 
 def model_card(description: Description, parameters: int, name: str) -> str:

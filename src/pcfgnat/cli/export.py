@@ -101,7 +101,7 @@ def _measure(output: Path, options: argparse.Namespace) -> None:
     from pcfgnat.evaluation import measures_for
     from pcfgnat.export.engine import record_shortlist
     from pcfgnat.text import Prepared
-    from pcfgnat.text.shortlist import Shortlist
+    from pcfgnat.text.shortlist import SHORTLIST, Shortlist
     from pcfgnat.translator import Translator, describe_model
 
     notice(f"measuring its loss on {options.check} sentences")
@@ -114,7 +114,7 @@ def _measure(output: Path, options: argparse.Namespace) -> None:
     for exact in (True, False):
         translator = Translator.load(output, engine=EngineOptions(exact=exact))
         bleu[exact], _ = measures.bleu([result.text for result in translator(sources)], references)
-    shortlist = Shortlist.load(output / "shortlist.safetensors")
+    shortlist = Shortlist.load(output / SHORTLIST)
     sizes = [len(shortlist.types(ids)) for ids in tokenizer.encode_all(sources)]
     lost = bleu[True] - bleu[False]
     facts = ShortlistFacts(round(lost, 3), len(sources), round(sum(sizes) / len(sizes), 1))

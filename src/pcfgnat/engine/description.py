@@ -18,7 +18,7 @@ from pcfgnat.text import TextError, Tokenizer
 
 DESCRIPTION, NETWORK, EXACT, SELECTED = "engine.toml", "network.onnx", "exact.onnx", "selected.onnx"
 START = "start.onnx"
-TABLES, TOKENIZER, CARD, SHORTLIST = "tables", "tokenizer", "README.md", "shortlist.safetensors"
+TABLES, TOKENIZER, CARD = "tables", "tokenizer", "README.md"
 
 STRATEGIES = {
     "pcfg": ("viterbi", "greedy", "lookahead"),

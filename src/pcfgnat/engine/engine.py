@@ -9,7 +9,7 @@ import numpy as np
 
 from pcfgnat.description import SPECIAL_TOKENS, CheckpointError
 from pcfgnat.engine.decoding import Grammars
-from pcfgnat.engine.description import EXACT, NETWORK, SELECTED, SHORTLIST, START, Exported
+from pcfgnat.engine.description import EXACT, NETWORK, SELECTED, START, Exported
 from pcfgnat.engine.grouping import alike, tokens_of_a_run
 from pcfgnat.engine.inputs import Inputs
 from pcfgnat.engine.layout import Layout
@@ -19,7 +19,7 @@ from pcfgnat.structures import Hypothesis, Search
 from pcfgnat.structures.ctc.collapse import collapsed
 from pcfgnat.structures.lattice import LatticeScores
 from pcfgnat.structures.lengths import LengthChooser, best_ranked, one_by_penalty
-from pcfgnat.text.shortlist import Shortlist
+from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 
 BY_LENGTH = ("viterbi", "joint-viterbi")
 

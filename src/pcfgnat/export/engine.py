@@ -15,7 +15,6 @@ from pcfgnat.engine.description import (
     EXACT,
     NETWORK,
     SELECTED,
-    SHORTLIST,
     START,
     TABLES,
     TOKENIZER,
@@ -30,7 +29,7 @@ from pcfgnat.export.network import Network, Weights
 from pcfgnat.export.output import exact_output, selected_output
 from pcfgnat.models import PCFG, SPECIAL_TOKENS, Collapsing, DirectedAcyclic
 from pcfgnat.text.files import write_atomically
-from pcfgnat.text.shortlist import Shortlist
+from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 
 Exportable = PCFG | DirectedAcyclic | Collapsing
 

@@ -58,10 +58,12 @@ class ParseTree:
     @cached_property
     def children(self) -> tuple[Children, ...]:
         """For each position the positions of its left and right child."""
-        return _derive_children(self.support, self.nodes)
+        _check_order(self.support, self.nodes)
+        return _derive_children(self.support, self.nodes, self._located)
 
     @cached_property
     def _located(self) -> list[tuple[int, int]]:
+        """For each position the block and the offset of its node."""
         return self.support.locate_all(self.nodes)
 
     def rules(self) -> "UsedRules":
@@ -266,24 +268,29 @@ class ParseTree:
         return cls(support, nodes, tuple(token_id(word) for word in words), words=words)
 
 
-def _derive_children(support: SupportTree, nodes: tuple[int, ...]) -> tuple[Children, ...]:
-    """Find each position's children: the derivation is determined by its nodes alone."""
+def _check_order(support: SupportTree, nodes: tuple[int, ...]) -> None:
     if len(nodes) < support.min_length or nodes[0] != 1 or nodes[-1] != support.num_nodes - 1:
         raise ValueError(
             f"nodes must lead from root 1 to last node {support.num_nodes - 1}, got {_ends(nodes)}"
         )
     if any(left >= right for left, right in pairwise(nodes)):
         raise ValueError("nodes must be strictly increasing: they are numbered in-order")
+
+
+def _derive_children(
+    support: SupportTree, nodes: tuple[int, ...], located: list[tuple[int, int]]
+) -> tuple[Children, ...]:
+    """Find each position's children: the derivation is determined by its nodes alone."""
     left_of: list[int | None] = [None] * len(nodes)
     right_of: list[int | None] = [None] * len(nodes)
     start, previous, block = 0, None, support.block
-    for i, (k, offset) in enumerate(support.locate_all(nodes)):
+    for i, (k, offset) in enumerate(located):
         if offset != block:
             continue
         if i > start:
             if k == support.chain_length - 1:
                 raise ValueError("the last node has no prefix tree")
-            left_of[i] = _derive_prefix(support, nodes, range(start, i), k, left_of, right_of)
+            left_of[i] = _derive_prefix(nodes, located, range(start, i), k, left_of, right_of)
         if previous is not None:
             right_of[previous] = i
         start, previous = i + 1, i
@@ -291,20 +298,19 @@ def _derive_children(support: SupportTree, nodes: tuple[int, ...]) -> tuple[Chil
 
 
 def _derive_prefix(
-    support: SupportTree,
     nodes: tuple[int, ...],
+    located: list[tuple[int, int]],
     positions: range,
     k: int,
     left_of: list[int | None],
     right_of: list[int | None],
 ) -> int:
     """Fill in the children inside one prefix tree; return the position of its top."""
-    located = {i: support.locate(nodes[i]) for i in positions}
-    if any(block != k for block, _ in located.values()):
+    if any(located[i][0] != k for i in positions):
         raise ValueError(
             f"nodes {[nodes[i] for i in positions]} must all be in the prefix tree of main-chain node {k}"
         )
-    offsets = {i: offset for i, (_, offset) in located.items()}
+    offsets = {i: located[i][1] for i in positions}
 
     def top_of(part: range) -> int:
         top = max(part, key=lambda i: prefix_height(offsets[i]))

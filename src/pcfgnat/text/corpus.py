@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int32, Integer, UInt64
 
 from pcfgnat.config import load_config, sealed_toml, to_dict
-from pcfgnat.text.files import atomic_directory
+from pcfgnat.text.files import atomic_directory, file_sha256
 from pcfgnat.text.lines import TextError
 
 DESCRIPTION = "corpus.toml"
@@ -170,7 +170,7 @@ class _Side:
     def verify(self, vocabulary_size: int) -> None:
         expected = (self._expected.ids_sha256, self._expected.offsets_sha256)
         for path, checksum in zip((self._ids_path, self._offsets_path), expected, strict=True):
-            if (found := _sha256(path)) != checksum:
+            if (found := file_sha256(path)) != checksum:
                 raise TextError(f"{path} is damaged: its sha256 must be {checksum}, got {found}")
         if bool((self._offsets[1:] < self._offsets[:-1]).any()):
             raise TextError(
@@ -232,11 +232,3 @@ def _mapped(path: Path, dtype: IdType, count: int) -> Integer[np.ndarray, "_"]:
         return np.memmap(path, dtype, mode="r").view(np.ndarray)
     except OSError as error:
         raise TextError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _sha256(path: Path) -> str:
-    checksum = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            checksum.update(block)
-    return checksum.hexdigest()

@@ -1,6 +1,7 @@
 """Files and directories that are there whole or not at all, and stay so when the power fails."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -97,3 +98,9 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the checksum of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

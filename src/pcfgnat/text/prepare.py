@@ -16,19 +16,11 @@ from pcfgnat.config import sealed_toml, to_dict
 from pcfgnat.text.cleaning import CleaningSettings, Encoder
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus
 from pcfgnat.text.duplicates import DuplicateFinder
-from pcfgnat.text.files import atomic_directory
+from pcfgnat.text.files import atomic_directory, file_sha256
 from pcfgnat.text.lexicon import learn_shortlist
 from pcfgnat.text.lines import LineReader, PairReader, TextError, TextPair
-from pcfgnat.text.prepared import (
-    RAW,
-    REPORT,
-    SHORTLIST,
-    TOKENIZER,
-    PrepareReport,
-    SideReport,
-    Split,
-    SplitReport,
-)
+from pcfgnat.text.prepared import RAW, REPORT, TOKENIZER, PrepareReport, SideReport, Split, SplitReport
+from pcfgnat.text.shortlist import SHORTLIST
 from pcfgnat.text.tokenizer import LearnSettings, SentencePieceTokenizer, SubwordTokenizer, Tokenizer
 
 SPLITS: tuple[Split, ...] = ("valid", "test", "train")  # the long one last
@@ -173,7 +165,7 @@ def _write_shortlist(directory: Path) -> str:
     """Learn it from the training data and return the checksum."""
     with tqdm(desc="learning the shortlist", bar_format="{desc}", disable=None, leave=False):
         learn_shortlist(ParallelCorpus(directory / "train")).save(directory / SHORTLIST)
-    return hashlib.sha256((directory / SHORTLIST).read_bytes()).hexdigest()
+    return file_sha256(directory / SHORTLIST)
 
 
 def _write_raw(pair: TextPair, tokenizer: Tokenizer, directory: Path) -> tuple[str, ...]:

@@ -3,20 +3,19 @@
 If it was asked for, there is a shortlist too.
 """
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pcfgnat.config import load_config
 from pcfgnat.text.corpus import ParallelCorpus
+from pcfgnat.text.files import file_sha256
 from pcfgnat.text.lines import LineReader, TextError
-from pcfgnat.text.shortlist import Shortlist
+from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 from pcfgnat.text.tokenizer import Tokenizer
 
 REPORT = "report.toml"
 TOKENIZER = "tokenizer"
-SHORTLIST = "shortlist.safetensors"
 RAW = ("source.txt", "target.txt")
 
 Split = Literal["train", "valid", "test"]
@@ -138,7 +137,7 @@ class Prepared:
         path = self.directory / SHORTLIST
         if not path.is_file():
             raise TextError(f"{path} is missing, though the report says that it was learnt")
-        if (found := hashlib.sha256(path.read_bytes()).hexdigest()) != expected:
+        if (found := file_sha256(path)) != expected:
             raise TextError(f"{path} is damaged: its sha256 must be {expected}, got {found}")
         return Shortlist.load(path)
 

@@ -13,6 +13,7 @@ from safetensors.numpy import save as to_safetensors
 from pcfgnat.text.lines import TextError
 from pcfgnat.text.tokenizer import SPECIAL_PIECES, Tokenizer
 
+SHORTLIST = "shortlist.safetensors"  # its file, with prepared data and exported models
 PLAIN = len(SPECIAL_PIECES)  # ids from here on are words and their pieces
 
 
