@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from pcfgnat.config import load_config
-from pcfgnat.models import MODELS, Batch, Model
+from pcfgnat.networks import MODELS, Batch, Model
 from pcfgnat.nn import emission
 from pcfgnat.structures import Padded, backend
 from pcfgnat.training import TrainConfig
@@ -73,7 +73,7 @@ def counted(model: Model, length: int) -> Count:
     with sdpa_kernel(SDPBackend.MATH), counter, backend("reference"), kept_bytes(model) as kept:
         model.loss(batch, progress=0.0).value.backward()  # type: ignore[no-untyped-call]
     model.zero_grad(set_to_none=True)
-    with sdpa_kernel(SDPBackend.MATH), backend("native"), kept_bytes(model) as compact:
+    with sdpa_kernel(SDPBackend.MATH), backend("numba"), kept_bytes(model) as compact:
         model.loss(batch, progress=0.0)
     return Count(length, counter.total, counter.calls, kept[0], kept[0] - compact[0])
 

@@ -16,7 +16,7 @@ from benchmarks.measure import Timing, interleave, peak_extra_bytes, write_json
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, Search, SupportTree, backend
 from pcfgnat.structures.rhpcfg.reference import legal_chain_rules
 
-TESTS = ["tests/structures/test_rhpcfg.py", "tests/structures/test_native.py"]
+TESTS = ["tests/structures/test_rhpcfg.py", "tests/structures/test_numba.py"]
 VOCABULARY = 64  # small: the output layer is not what is measured here
 # name, batch, source and target length, λ, depth, runs, the ratio to reach
 TRAINING_CASES = [
@@ -69,7 +69,7 @@ def training_speed() -> dict[str, Any]:
     for name, batch, length, depth, runs, goal in TRAINING_CASES:
         grammar, target = random_grammar(batch, length, depth, torch.float32), random_target(batch, length)
         times = interleave(
-            {kind: _call(gradients, grammar, target, kind) for kind in ("native", "reference")}, runs=runs
+            {kind: _call(gradients, grammar, target, kind) for kind in ("numba", "reference")}, runs=runs
         )
         results[name] = _report(name, times, goal)
     return results
@@ -83,21 +83,21 @@ def decoding_speed() -> dict[str, Any]:
         with backend(kind):
             return grammar.mode(Search("viterbi", max_length=50))
 
-    times = interleave({kind: _call(decode, kind) for kind in ("native", "reference")}, runs=25)
+    times = interleave({kind: _call(decode, kind) for kind in ("numba", "reference")}, runs=25)
     return {name: _report(name, times, 20.0)}
 
 
 def thread_speed() -> dict[str, Any]:
-    name = "native log_prob + gradients, B=8, n=128, l=1, two threads against one"
+    name = "numba log_prob + gradients, B=8, n=128, l=1, two threads against one"
     grammar, target = random_grammar(8, 128, 1, torch.float32), random_target(8, 128)
 
     def prepare(threads: int) -> object:
         torch.set_num_threads(threads)
-        return gradients(grammar, target, "native")  # torch starts its threads at the first use
+        return gradients(grammar, target, "numba")  # torch starts its threads at the first use
 
-    call = _call(gradients, grammar, target, "native")
-    before = {"native": _call(prepare, 2), "reference": _call(prepare, 1)}
-    times = interleave({"native": call, "reference": call}, runs=15, before=before)
+    call = _call(gradients, grammar, target, "numba")
+    before = {"numba": _call(prepare, 2), "reference": _call(prepare, 1)}
+    times = interleave({"numba": call, "reference": call}, runs=15, before=before)
     torch.set_num_threads(1)
     return {name: _report(name, times, None)}
 
@@ -106,11 +106,11 @@ def memory() -> dict[str, Any]:
     """Peak memory above the inputs, over the size of the inputs, for log_prob and all gradients."""
     results = {}
     for name, batch, length, depth, _, _ in TRAINING_CASES:
-        gradients(random_grammar(1, 4, depth, torch.float32), random_target(1, 4), "native")  # compiles
+        gradients(random_grammar(1, 4, depth, torch.float32), random_target(1, 4), "numba")  # compiles
         grammar, target = random_grammar(batch, length, depth, torch.float32), random_target(batch, length)
         given = (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)
         size = sum(score.numel() * score.element_size() for score in given)
-        extra = peak_extra_bytes(_call(gradients, grammar, target, "native"))
+        extra = peak_extra_bytes(_call(gradients, grammar, target, "numba"))
         share = None if extra is None else extra / size
         results[name] = {"input_bytes": size, "peak_extra_bytes": extra, "ratio": share}
         if share is not None:
@@ -125,7 +125,7 @@ def accuracy() -> dict[str, Any]:
     grammar, target = random_grammar(2, 128, 1, torch.float32, scale=20.0), random_target(2, 256)
     given = (grammar.scores.chain, grammar.scores.prefix, grammar.scores.emit)
     exact = RHPCFG(RuleScores(*(score.double() for score in given)), grammar.chain_lengths)
-    single, double = gradients(grammar, target, "native"), gradients(exact, target, "native")
+    single, double = gradients(grammar, target, "numba"), gradients(exact, target, "numba")
     relative = float(((single[0] - double[0]) / double[0]).abs().max())
     worst = max(float((a - b).abs().max()) for a, b in zip(single[1:], double[1:], strict=True) if a.numel())
     print(f"float32 against float64, scale 20, n = 256: value {relative:.1e} relative, gradients {worst:.1e}")
@@ -137,9 +137,9 @@ def _call(function: Callable[..., object], *arguments: object) -> Callable[[], o
 
 
 def _report(name: str, times: dict[str, Timing], goal: float | None) -> dict[str, Any]:
-    ratio = times["reference"].median / times["native"].median
+    ratio = times["reference"].median / times["numba"].median
     aim = f", at least {goal:.0f}x is meant" if goal else ""
-    print(f"{name}: {times['native']} against {times['reference']}: {ratio:.1f}x{aim}", flush=True)
+    print(f"{name}: {times['numba']} against {times['reference']}: {ratio:.1f}x{aim}", flush=True)
     return {**times, "ratio": ratio, "goal": goal}
 
 

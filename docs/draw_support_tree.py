@@ -3,8 +3,8 @@
 import math
 from pathlib import Path
 
+from pcfgnat.grammar.support_tree import prefix_height
 from pcfgnat.structures import ParseTree, SupportTree
-from pcfgnat.structures.rhpcfg.support_tree import prefix_height
 
 TARGET = Path(__file__).parents[1] / "src/pcfgnat/structures/rhpcfg/support_tree.svg"
 TREE = SupportTree(chain_length=4, prefix_depth=2)  # Lx = 3, λ = 1, l = 2

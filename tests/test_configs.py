@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pcfgnat.config import from_dict, load_toml
-from pcfgnat.models import MODELS
+from pcfgnat.networks import MODELS
 from pcfgnat.text import LearnSettings, PrepareSettings, prepare
 from pcfgnat.training import TrainConfig, train
 from tests.text.bilingual import sentences, write_pair

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pcfgnat.checkpoint import Checkpoint, own_weights
+from pcfgnat.checkpoints.checkpoint import Checkpoint, own_weights
 from pcfgnat.text import Prepared
 from pcfgnat.training import train
-from pcfgnat.training.state import StateStore
+from pcfgnat.training.record.state import StateStore
 from tests.fuzz.targets import saved
 from tests.text.bilingual import tree
 from tests.training.conftest import prepared

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.translator import Translator, embedded_model
 
 MEGABYTE = 2**20

@@ -7,7 +7,7 @@ numbers is guarded too. If a change is meant to change them, `python -m tests.te
 import pytest
 import torch
 
-from pcfgnat.models import MODELS
+from pcfgnat.networks import MODELS
 from tests.training.test_learner import batch, learner
 
 STEPS = 5

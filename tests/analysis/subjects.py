@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pcfgnat.analysis import Subject, TextPairs
 from pcfgnat.text import SubwordTokenizer
-from tests.models.parallel_models import made
+from tests.networks.parallel_models import made
 
 TYPES = ["the", "bo@@", "thers", "boat", "runs", "very", ",", "."]  # with the special tokens, 12
 

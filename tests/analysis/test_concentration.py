@@ -9,13 +9,13 @@ import pytest
 
 from pcfgnat.analysis import AnalysisError, Subject, concentration, concentration_report
 from pcfgnat.analysis.lengths import by_length, mean, quantile, standard_error
-from pcfgnat.models import ParallelModel
-from pcfgnat.models.ctc import BLANK
+from pcfgnat.networks import ParallelModel
+from pcfgnat.networks.ctc import BLANK
 from pcfgnat.structures import CTC, DAG, RHPCFG, Padded
 from tests.analysis.subjects import png_size, subject, texts
-from tests.grammars import oracle
-from tests.oracle import log_sum
-from tests.oracle_lattices import CTCOracle, DAGOracle
+from tests.support.grammars import oracle
+from tests.support.oracle import log_sum
+from tests.support.oracle_lattices import CTCOracle, DAGOracle
 
 PAIRS = [
     ("", "boat"),

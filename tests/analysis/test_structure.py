@@ -11,7 +11,7 @@ from pcfgnat.analysis.subject import Walk
 from pcfgnat.analysis.trees import parsed
 from pcfgnat.structures import RHPCFG, Padded, ParseTree, SupportTree
 from tests.analysis.subjects import png_size, subject, texts
-from tests.grammars import oracle
+from tests.support.grammars import oracle
 
 PAIRS = [("runs", "the boat runs"), ("", "boat"), ("very", "bo@@ thers runs , ."), ("the", "")]
 

@@ -16,7 +16,7 @@ from pcfgnat.benchmark.results import Results
 from pcfgnat.benchmark.run import Grid, paper_size
 from pcfgnat.benchmark.runners import load_runner
 from pcfgnat.benchmark.synthetic import sentences
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.cli import main
 from pcfgnat.export.ctranslate2 import convert
 from pcfgnat.structures import Padded, Search

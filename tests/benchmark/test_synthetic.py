@@ -3,7 +3,7 @@ import torch
 
 from pcfgnat.benchmark.products import Product, pcfg_products
 from pcfgnat.benchmark.synthetic import learn_tokenizer, random_shortlist, sentences
-from pcfgnat.models import PCFG, PCFGConfig
+from pcfgnat.networks import PCFG, PCFGConfig
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import SentencePieceTokenizer

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcfgnat.checkpoint import Languages, SearchDefaults, describe, save_checkpoint
-from pcfgnat.models import PCFG, Autoregressive, AutoregressiveConfig, Model, PCFGConfig
+from pcfgnat.checkpoints.checkpoint import Languages, SearchDefaults, describe, save_checkpoint
+from pcfgnat.networks import PCFG, Autoregressive, AutoregressiveConfig, Model, PCFGConfig
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import (
     LearnSettings,

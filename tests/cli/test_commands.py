@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from pcfgnat import __version__
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.cli import main
 from pcfgnat.evaluation import measures_for
 from pcfgnat.text import LearnSettings, Prepared

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.cli import main
-from pcfgnat.engine import Engine, EngineDescription
+from pcfgnat.runtimes.onnx import Engine, EngineDescription
 from pcfgnat.translator import Translator, describe_model
 from tests.cli.conftest import World
 

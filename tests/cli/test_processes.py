@@ -12,7 +12,7 @@ import pytest
 
 from pcfgnat.cli import main
 from tests.cli.conftest import World, short_sentences
-from tests.forked import forked
+from tests.support.forked import forked
 from tests.text.bilingual import write_lines
 
 PCFGNAT = [sys.executable, "-m", "pcfgnat"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pcfgnat.structures import ParseTree, SupportTree
-from tests.oracle import derivations
+from tests.support.oracle import derivations
 
 WEATHER = ("<s>", "▁Das", "▁Wetter", "▁ist", "▁heute", "▁schö", "n", ".", "</s>")
 

@@ -8,9 +8,9 @@ import ctranslate2
 import pytest
 import torch
 
-from pcfgnat.checkpoint import SearchDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import SearchDefaults, describe, save_checkpoint
 from pcfgnat.export.ctranslate2 import convert
-from pcfgnat.models import PCFG, SPECIAL_TOKENS, Autoregressive, AutoregressiveConfig, Model, PCFGConfig
+from pcfgnat.networks import PCFG, SPECIAL_TOKENS, Autoregressive, AutoregressiveConfig, Model, PCFGConfig
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import LearnSettings, SentencePieceTokenizer, Tokenizer

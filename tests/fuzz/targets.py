@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pcfgnat.checkpoint import Checkpoint, SearchDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint, SearchDefaults, describe, save_checkpoint
 from pcfgnat.config import SEAL, load_config, load_toml, sealed_toml
 from pcfgnat.draw import draw_terminal
-from pcfgnat.models import PCFG, PCFGConfig
+from pcfgnat.networks import PCFG, PCFGConfig
 from pcfgnat.nn import LinkConfig, TransformerConfig
+from pcfgnat.storage.growing import GrowingFiles
 from pcfgnat.structures import ParseTree, SupportTree
 from pcfgnat.text import (
     LearnSettings,
@@ -32,9 +33,8 @@ from pcfgnat.text import (
     write_corpus,
 )
 from pcfgnat.training import TrainConfig
-from pcfgnat.training.logs import CsvLog
-from pcfgnat.training.state import RunState, StateStore
-from pcfgnat.translator import GrowingFiles
+from pcfgnat.training.record.logs import CsvLog
+from pcfgnat.training.record.state import RunState, StateStore
 from tests.text.bilingual import sentences
 
 CONFIG = Path(__file__).parents[2] / "configs" / "multi30k" / "pcfg.toml"

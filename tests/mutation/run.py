@@ -29,7 +29,7 @@ CPU_SECONDS, MEMORY = 300, 8 << 30  # what a fork may take
 ENOUGH = 0.8
 
 GATHERED = tuple(
-    f"test_native.py::test_gathered_tokens_{name}"
+    f"test_numba.py::test_gathered_tokens_{name}"
     for name in (
         "and_their_gradient_match_torch",
         "take_strided_ids_and_short_lengths",
@@ -37,7 +37,7 @@ GATHERED = tuple(
     )
 )
 KERNELS = tuple(
-    f"test_native.py::test_{name}"
+    f"test_numba.py::test_{name}"
     for name in (
         "vectorised_exponentials_are_as_exact_as_they_say",
         "vectorised_logarithms_are_as_exact_as_they_say",
@@ -53,7 +53,7 @@ KERNELS = tuple(
 )
 # by the start of a file's path: the tests that have to notice
 TESTS: dict[str, tuple[str, ...]] = {
-    "backend": ("test_native.py", "test_ctc.py"),
+    "backend": ("test_numba.py", "test_ctc.py"),
     "by_length": ("test_dag.py", "test_rhpcfg.py"),
     "ctc/": ("test_ctc.py", "test_laws.py::TestCTCLaws"),
     "dag": ("test_dag.py", "test_laws.py::TestDAGLaws"),
@@ -63,7 +63,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "lattice": ("test_lattice.py",),
     "lengths": ("test_search.py",),
     "parse_tree": ("test_parse_tree.py",),
-    "rhpcfg/": ("test_support_tree.py", "test_rhpcfg.py", "test_laws.py::TestRHPCFGLaws", "test_native.py"),
+    "rhpcfg/": ("test_support_tree.py", "test_rhpcfg.py", "test_laws.py::TestRHPCFGLaws", "test_numba.py"),
     "rhpcfg/kernels/": (*KERNELS, "test_rhpcfg.py"),
     "rhpcfg/prefix_plan": ("test_support_tree.py",),
     "rhpcfg/support_tree": ("test_support_tree.py",),

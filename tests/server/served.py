@@ -9,7 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 from torch import nn
 
-from pcfgnat.models import Batch, Loss, Model
+from pcfgnat.networks import Batch, Loss, Model
 from pcfgnat.server import ServedModel
 from pcfgnat.server.models import facts_of
 from pcfgnat.structures import Hypothesis, Padded, ParseTree, Search, SupportTree

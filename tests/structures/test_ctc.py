@@ -10,17 +10,17 @@ from torch.nn.functional import ctc_loss
 from torch.testing import assert_close
 
 from pcfgnat.structures import CTC, Padded, Search, SpecialTokens, backend
-from tests.grammars import random_target
-from tests.lattices import ctc_oracle, random_ctc, random_normal
-from tests.oracle import log_sum
-from tests.oracle_lattices import prefix_beam
-from tests.unchecked import shapes_unchecked
+from tests.support.grammars import random_target
+from tests.support.lattices import ctc_oracle, random_ctc, random_normal
+from tests.support.oracle import log_sum
+from tests.support.oracle_lattices import prefix_beam
+from tests.support.unchecked import shapes_unchecked
 
 SPECIAL = SpecialTokens(bos=0, eos=1, pad=2, unk=3)
 NEG_INF = -math.inf
 
 
-@pytest.fixture(params=["reference", "native"])
+@pytest.fixture(params=["reference", "numba"])
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     with backend(request.param):
         yield request.param
@@ -38,7 +38,7 @@ def test_equals_enumeration(slots: int, length: int, seed: int, data: st.DataObj
         ctc = CTC(ctc.log_probs.masked_fill(holes, NEG_INF), ctc.num_slots, blank)
     target = random_target([length], vocabulary=3, seed=seed)
     structures = ctc_oracle(ctc, 0).of(target.to_lists()[0])
-    for name in ("reference", "native"):
+    for name in ("reference", "numba"):
         with backend(name):
             posterior = ctc.posterior(target)
             assert float(posterior.log_partition) == pytest.approx(log_sum([s for s, _ in structures]))
@@ -101,7 +101,7 @@ def test_kernels_equal_the_reference(
         expected, best = ctc.posterior(target), ctc.posterior(target).argmax()
         log_prob, marginals = expected.log_partition, expected.marginals()
         gradient = gradient_of(ctc, target, weight)
-    with backend("native"):
+    with backend("numba"):
         posterior = ctc.posterior(target)
         rtol, atol = (1e-5, 2e-4) if dtype == torch.float32 else (1e-11, 1e-11)
         assert_close(posterior.log_partition, log_prob, rtol=rtol, atol=atol)
@@ -227,14 +227,14 @@ def test_half_precision_runs_in_plain_torch_only() -> None:
     assert_close(half.log_prob(target).double(), ctc.log_prob(target), rtol=0.05, atol=0.1)
     assert [h.ids for h in half.mode(Search("beam"))] == [h.ids for h in ctc.mode(Search("beam"))]
     with (
-        backend("native"),
+        backend("numba"),
         pytest.raises(RuntimeError, match=r"float32 or float64 on the CPU, got torch\.bfloat16"),
     ):
         half.log_prob(target)
 
 
 def test_weights_changed_in_place_are_noticed() -> None:
-    with backend("native"):
+    with backend("numba"):
         log_probs = random_ctc([4]).log_probs.requires_grad_()
         posterior = CTC(log_probs, torch.tensor([4]), 0).posterior(Padded.from_lists([[1, 2]]))
         log_prob = posterior.log_partition

@@ -18,15 +18,15 @@ from pcfgnat.structures import (
     SpecialTokens,
     backend,
 )
-from tests.grammars import random_target
-from tests.lattices import dag_oracle, random_dag, random_transitions
-from tests.oracle import log_sum
-from tests.unchecked import shapes_unchecked
+from tests.support.grammars import random_target
+from tests.support.lattices import dag_oracle, random_dag, random_transitions
+from tests.support.oracle import log_sum
+from tests.support.unchecked import shapes_unchecked
 
 SPECIAL = SpecialTokens(bos=0, eos=1, pad=2, unk=3)
 
 
-@pytest.fixture(params=["reference", "native"])
+@pytest.fixture(params=["reference", "numba"])
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     with backend(request.param):
         yield request.param
@@ -76,7 +76,7 @@ def test_equals_enumeration(vertices: int, length: int, seed: int, data: st.Data
         lattice = DAG(lattice.transitions.masked_fill(holes, -math.inf), lattice.emit, lattice.num_nodes)
     target = random_target([length], vocabulary=3, seed=seed)
     structures = dag_oracle(lattice, 0).of(target.to_lists()[0])
-    for name in ("reference", "native"):
+    for name in ("reference", "numba"):
         with backend(name):
             posterior = lattice.posterior(target)
             assert float(posterior.log_partition) == pytest.approx(log_sum([s for s, _ in structures]))
@@ -178,7 +178,7 @@ def test_half_precision_runs_in_plain_torch_only() -> None:
     half = DAG(lattice.transitions.bfloat16(), lattice.emit.bfloat16(), lattice.num_nodes)
     assert_close(half.log_prob(target).double(), lattice.log_prob(target), rtol=0.05, atol=0.1)
     with (
-        backend("native"),
+        backend("numba"),
         pytest.raises(RuntimeError, match=r"float32 or float64 on the CPU, got torch\.bfloat16"),
     ):
         half.log_prob(target)

@@ -5,8 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from pcfgnat.structures import Independent, Padded, Search, SpecialTokens
-from tests.lattices import random_tokens
-from tests.unchecked import shapes_unchecked
+from tests.support.lattices import random_tokens
+from tests.support.unchecked import shapes_unchecked
 
 SPECIAL = SpecialTokens(bos=0, eos=1, pad=2, unk=3)
 

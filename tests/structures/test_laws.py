@@ -8,11 +8,11 @@ from torch import Tensor
 
 from pcfgnat.structures import CTC, DAG, RHPCFG, Independent, Padded, RuleScores, SupportTree, backend
 from pcfgnat.structures.rhpcfg.reference import legal_chain_rules
-from tests.grammars import oracle, random_scores
-from tests.lattices import ctc_oracle, dag_oracle, random_ctc, random_dag, random_tokens
-from tests.law_cases import Case, Leaves
-from tests.laws import Laws
-from tests.oracle_lattices import Structure, ranked
+from tests.support.grammars import oracle, random_scores
+from tests.support.lattices import ctc_oracle, dag_oracle, random_ctc, random_dag, random_tokens
+from tests.support.law_cases import Case, Leaves
+from tests.support.laws import Laws
+from tests.support.oracle_lattices import Structure, ranked
 
 NAN = math.nan
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, Search, SpecialTokens, SupportTree, backend
-from tests.grammars import oracle, random_grammar, random_scores, random_target
-from tests.oracle import GrammarOracle
+from tests.support.grammars import oracle, random_grammar, random_scores, random_target
+from tests.support.oracle import GrammarOracle
 
 SIZES = [(5, 0), (5, 1), (4, 2), (3, 3)]
-BACKENDS = ["reference", "native"]
+BACKENDS = ["reference", "numba"]
 
 
 @pytest.fixture(params=BACKENDS)

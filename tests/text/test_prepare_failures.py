@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from pcfgnat.storage.files import StorageError
 from pcfgnat.text.cleaning import CleaningSettings, Encoder
 from pcfgnat.text.duplicates import DuplicateFinder
-from pcfgnat.text.lines import TextError, TextPair
+from pcfgnat.text.lines import TextPair
 from pcfgnat.text.prepare import PrepareSettings, prepare
 from pcfgnat.text.prepared import Prepared
 from pcfgnat.text.tokenizer import LearnSettings
@@ -23,7 +24,8 @@ START = """
 import os, resource, sys, time
 from pathlib import Path
 from pcfgnat.text.cleaning import Encoder
-from pcfgnat.text.lines import TextError, TextPair
+from pcfgnat.storage.files import StorageError
+from pcfgnat.text.lines import TextPair
 from pcfgnat.text.prepare import PrepareSettings, prepare
 from pcfgnat.text.tokenizer import LearnSettings
 place = Path(sys.argv[1])
@@ -47,7 +49,7 @@ def failure(settings: PrepareSettings) -> str:
     """The message of the error, after a look that nothing has changed on disk."""
     place = settings.output.parent
     before = tree(place)
-    with pytest.raises(TextError) as caught:
+    with pytest.raises(StorageError) as caught:
         prepare(settings)
     assert tree(place) == before
     assert not settings.output.exists()
@@ -122,7 +124,7 @@ def test_full_disk(settings: PrepareSettings, monkeypatch: pytest.MonkeyPatch, p
 
 def test_unwritable_place(settings: PrepareSettings, tmp_path: Path) -> None:
     path = tmp_path / "train.de" / "out"
-    with pytest.raises(TextError) as caught:
+    with pytest.raises(StorageError) as caught:
         prepare(replace(settings, output=path))
     assert str(caught.value) == f"cannot write {path}: Not a directory"
 
@@ -144,7 +146,7 @@ def test_files_that_may_not_grow(settings: PrepareSettings, tmp_path: Path) -> N
 resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
 try:
     prepare(settings)
-except TextError as error:
+except StorageError as error:
     print(error)
 """
     shown, errors = started(tmp_path, script).communicate(timeout=60)

@@ -12,7 +12,7 @@ CHILD = """
 import json, os, sys
 import torch
 from pcfgnat.config import from_dict
-from pcfgnat.models.vanilla import Vanilla
+from pcfgnat.networks.vanilla import Vanilla
 from pcfgnat.nn import emission
 from pcfgnat.training import TrainConfig, train
 

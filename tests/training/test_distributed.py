@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcfgnat.checkpoint import Checkpoint
-from pcfgnat.models.glancing import noise
+from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.networks.glancing import noise
 from pcfgnat.nn import emission
 from pcfgnat.training import train
-from pcfgnat.training.distributed import ALONE
+from pcfgnat.training.processes.workers import ALONE
 from tests.training.processes import files, train_together
 from tests.training.small_runs import figures, hidden, rows, settings, small_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoint import CheckpointError
+from pcfgnat.checkpoints.checkpoint import CheckpointError
 from pcfgnat.config import ConfigError, dump_toml, from_dict, load_config
 from pcfgnat.text import TextError
 from pcfgnat.training import TrainConfig, TrainingError, hardware, train

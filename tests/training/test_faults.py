@@ -9,16 +9,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.config import from_dict, load_toml, sealed_toml
-from pcfgnat.models import Batch
+from pcfgnat.networks import Batch
 from pcfgnat.text import Prepared
 from pcfgnat.training import TrainingError, train
 from pcfgnat.training.config import FaultsConfig
 from pcfgnat.training.faults import Faults
 from pcfgnat.training.learner import Learner, StepResult
+from pcfgnat.training.record.state import RunState
 from pcfgnat.training.signals import StopSignals
-from pcfgnat.training.state import RunState
 from tests.text.bilingual import tree
 from tests.training.small_runs import figures, rows, small_run
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.config import dump_toml
 from pcfgnat.training import train
-from tests.forked import forked
+from tests.support.forked import forked
 from tests.text.bilingual import tree
 from tests.training.small_runs import figures, hidden, settings, small_run
 

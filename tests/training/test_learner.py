@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcfgnat.checkpoint import own_weights
-from pcfgnat.models import MODELS, Batch, Model
+from pcfgnat.checkpoints.checkpoint import own_weights
+from pcfgnat.networks import MODELS, Batch, Model
 from pcfgnat.structures import Padded
 from pcfgnat.training.ema import Ema
 from pcfgnat.training.learner import Learner

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from pcfgnat.training.logs import CsvLog
+from pcfgnat.training.record.logs import CsvLog
 
 
 def test_rows_beyond_the_step_and_half_rows_are_dropped(tmp_path: Path) -> None:

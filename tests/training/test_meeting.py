@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from torch.distributed import HashStore, Store  # type: ignore[attr-defined]
 
-from pcfgnat.training.meeting import agreed_name
+from pcfgnat.training.processes.meeting import agreed_name
 
 PATIENCE = timedelta(seconds=20)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.training import TrainingError, train
 from pcfgnat.training.signals import StopSignals
 from tests.training.small_runs import figures, hidden, rows, settings, small_run, started

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.config import load_config
 from pcfgnat.structures import Padded
 from pcfgnat.training import TrainConfig, train

@@ -8,7 +8,7 @@ from typing import Any
 from pcfgnat.ablation.grid import Cell
 from pcfgnat.ablation.outcome import Outcome
 from pcfgnat.analysis import TextPairs
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.evaluation import Measures, measures_for
 from pcfgnat.text import Prepared
 from pcfgnat.translator import TranslateOptions, Translator

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pcfgnat.text.files import write_atomically
+from pcfgnat.storage.files import write_atomically
 
 NOTHING = "–"  # noqa: RUF001 (a dash, as in print)
 COLOURS = ("#1f5fa8", "#d1693a", "#3a8f5d", "#8a5fbf", "#b3912f", "#6b6b6b")

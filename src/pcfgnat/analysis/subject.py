@@ -8,8 +8,8 @@ import torch
 from tqdm import tqdm
 
 from pcfgnat.analysis.corpus import IdPair
-from pcfgnat.checkpoint import Checkpoint
-from pcfgnat.models import Batch, ParallelModel
+from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.networks import Batch, ParallelModel
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import BatchSettings, Tokenizer, cut
 

@@ -16,7 +16,7 @@ from pcfgnat.analysis.subject import AnalysisError, Subject, Walk, left_out_rows
 from pcfgnat.analysis.tagger import NAME, Tagger, english_tagger
 from pcfgnat.analysis.trees import TreeSource, parsed
 from pcfgnat.analysis.words import Words, sentence_words
-from pcfgnat.models import PCFG
+from pcfgnat.networks import PCFG
 from pcfgnat.structures import ParseTree
 
 CHAIN, PREFIX = "main chain", "prefix trees"

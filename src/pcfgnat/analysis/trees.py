@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pcfgnat.analysis.subject import AnalysisError, Walk
-from pcfgnat.models import Batch
+from pcfgnat.networks import Batch
 from pcfgnat.structures import ParseTree
 from pcfgnat.structures.distribution import TreePosterior
 

@@ -101,7 +101,7 @@ def _add_limit(table: Table, results: Results, threads: int, case: Case, precisi
 
 
 def _flops(results: Results, case: Case, shortlist: bool) -> int:
-    from pcfgnat.models import PCFGConfig
+    from pcfgnat.networks import PCFGConfig
 
     config = from_dict(PCFGConfig, results.settings["pcfg"])
     vocabulary = results.settings["vocabulary"]

@@ -9,10 +9,10 @@ import torch
 
 from pcfgnat.benchmark.contender import Contender, Runtime
 from pcfgnat.benchmark.synthetic import learn_tokenizer, random_shortlist
-from pcfgnat.checkpoint import TOKENIZER, SearchDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import TOKENIZER, SearchDefaults, describe, save_checkpoint
 from pcfgnat.export.ctranslate2 import convert
 from pcfgnat.export.engine import ExportSettings, export_engine
-from pcfgnat.models import (
+from pcfgnat.networks import (
     MODELS,
     SPECIAL_TOKENS,
     Autoregressive,
@@ -22,7 +22,8 @@ from pcfgnat.models import (
     PCFGConfig,
 )
 from pcfgnat.nn import TransformerConfig
-from pcfgnat.text import Tokenizer, atomic_directory
+from pcfgnat.storage.files import atomic_directory
+from pcfgnat.text import Tokenizer
 from pcfgnat.text.shortlist import Shortlist
 
 SEED = 1

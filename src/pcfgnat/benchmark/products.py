@@ -9,9 +9,9 @@ import torch
 from pcfgnat.benchmark.contender import Contender
 from pcfgnat.benchmark.runners import Runner
 from pcfgnat.benchmark.synthetic import shortlist_size
-from pcfgnat.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.config import from_dict
-from pcfgnat.models import PCFGConfig
+from pcfgnat.networks import PCFGConfig
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from pcfgnat.models import PCFG, Autoregressive, Collapsing, DirectedAcyclic, Vanilla
-from pcfgnat.models import autoregressive as token_by_token
-from pcfgnat.models.parallel import ParallelModel
+from pcfgnat.networks import PCFG, Autoregressive, Collapsing, DirectedAcyclic, Vanilla
+from pcfgnat.networks import autoregressive as token_by_token
+from pcfgnat.networks.parallel import ParallelModel
 from pcfgnat.nn.embeddings import TokenEmbedding
 from pcfgnat.nn.transformer import Decoder
 from pcfgnat.structures import CTC, DAG, Independent
-from pcfgnat.structures.ctc import native as ctc_native
+from pcfgnat.structures.ctc import numba as ctc_numba
 from pcfgnat.structures.ctc.distribution import CTCPosterior
 from pcfgnat.structures.dag import DAGPosterior
 from pcfgnat.structures.distribution import Posterior, SequenceDistribution, _GatherTokens
-from pcfgnat.structures.rhpcfg import native as grammar_native
+from pcfgnat.structures.rhpcfg import numba as grammar_numba
 from pcfgnat.structures.rhpcfg.distribution import RHPCFG, RHPCFGPosterior
 from pcfgnat.training.ema import Ema
 from pcfgnat.training.learner import Learner
@@ -50,7 +50,7 @@ CALLS: tuple[tuple[Any, str, str], ...] = (
     (SequenceDistribution, "log_prob", PROGRAM),
     *((kind, "argmax", PROGRAM) for kind in (Posterior, RHPCFGPosterior, DAGPosterior, CTCPosterior)),
     *((kind, "posterior", PROGRAM) for kind in (RHPCFG, DAG, CTC, Independent)),
-    *((kind, "backward", PROGRAM) for kind in (grammar_native._LogPartition, ctc_native._LogPartition)),
+    *((kind, "backward", PROGRAM) for kind in (grammar_numba._LogPartition, ctc_numba._LogPartition)),
     (_GatherTokens, "backward", PROGRAM),
     (torch.Tensor, "backward", BACKWARD),
     (Learner, "_clipped", "optimiser"),

@@ -26,7 +26,7 @@ class OurRunner(Runner):
     """A checkpoint in torch, or exported to the engine: both translate by the same `Translator`."""
 
     def __init__(self, contender: Contender, threads: int) -> None:
-        from pcfgnat.engine import EngineOptions
+        from pcfgnat.runtimes.onnx import EngineOptions
         from pcfgnat.translator import TranslateOptions, Translator
 
         if contender.runtime == "torch":

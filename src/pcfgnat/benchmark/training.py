@@ -17,7 +17,7 @@ from pcfgnat.benchmark.regions import PROGRAM, REGIONS, Stopwatch, Watched
 from pcfgnat.benchmark.results import Timing
 from pcfgnat.benchmark.tables import Table, ms
 from pcfgnat.config import to_dict
-from pcfgnat.models import MODELS, SPECIAL_TOKENS, Batch
+from pcfgnat.networks import MODELS, SPECIAL_TOKENS, Batch
 from pcfgnat.structures import Padded
 from pcfgnat.text import Prepared, batches
 from pcfgnat.training import TrainConfig

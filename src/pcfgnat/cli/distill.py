@@ -17,7 +17,7 @@ from pcfgnat.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pcfgnat.checkpoint import Checkpoint
+    from pcfgnat.checkpoints.checkpoint import Checkpoint
     from pcfgnat.text import Prepared
     from pcfgnat.translator import Translator
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     """Translate what is not translated yet."""
     from tqdm import tqdm
 
-    from pcfgnat.checkpoint import Checkpoint
+    from pcfgnat.checkpoints.checkpoint import Checkpoint
     from pcfgnat.translator import distill, pair_files
 
     checkpoint = Checkpoint.open(options.model)

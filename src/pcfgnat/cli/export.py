@@ -97,9 +97,9 @@ def _learnt_shortlist(options: argparse.Namespace) -> "Shortlist | None":
 
 def _measure(output: Path, options: argparse.Namespace) -> None:
     """Translate validation data with and without the shortlist, and record the difference."""
-    from pcfgnat.engine import EngineOptions, ShortlistFacts
     from pcfgnat.evaluation import measures_for
     from pcfgnat.export.engine import record_shortlist
+    from pcfgnat.runtimes.onnx import EngineOptions, ShortlistFacts
     from pcfgnat.text import Prepared
     from pcfgnat.text.shortlist import SHORTLIST, Shortlist
     from pcfgnat.translator import Translator, describe_model

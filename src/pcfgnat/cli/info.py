@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pcfgnat.cli.options import Commands, new_command
 
 if TYPE_CHECKING:
-    from pcfgnat.checkpoint import Checkpoint
+    from pcfgnat.checkpoints.checkpoint import Checkpoint
 
 DESCRIPTION = """\
 Say what a checkpoint or an exported model is: model, size, languages, settings, how it translates, how it was
@@ -33,7 +33,7 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what is known."""
-    from pcfgnat.engine.description import is_exported
+    from pcfgnat.runtimes.onnx.description import is_exported
     from pcfgnat.text.prepared import REPORT
     from pcfgnat.translator import embedded_model
 
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
     elif is_exported(directory):
         facts = _exported(directory)
     else:
-        from pcfgnat.checkpoint import Checkpoint
+        from pcfgnat.checkpoints.checkpoint import Checkpoint
 
         facts = _described(Checkpoint.open(directory))
     if options.json:
@@ -72,7 +72,7 @@ def _described(checkpoint: "Checkpoint") -> dict[str, Any]:
 
 def _exported(directory: Path) -> dict[str, Any]:
     from pcfgnat.config import to_dict
-    from pcfgnat.engine import Exported
+    from pcfgnat.runtimes.onnx import Exported
 
     exported = Exported.open(directory)
     facts = to_dict(exported.description)

@@ -82,7 +82,7 @@ def load_translator(
     options: argparse.Namespace, directory: Path | None, nbest: int = 1, at_once: bool = False
 ) -> "Translator":
     """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
-    from pcfgnat.engine import EngineOptions
+    from pcfgnat.runtimes.onnx import EngineOptions
     from pcfgnat.translator import TranslateOptions, Translator, embedded_model, engine_for
 
     directory = directory or embedded_model()

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         import uvicorn
 
-        from pcfgnat.engine import EngineOptions
+        from pcfgnat.runtimes.onnx import EngineOptions
         from pcfgnat.server import Limits, ServedModel, create_app
     except ModuleNotFoundError as error:
         raise ValueError(f"`pcfgnat serve` needs {error.name}: pip install 'pcfgnat[serve]'") from error

@@ -102,7 +102,8 @@ def _translate_file(options: argparse.Namespace, translator: "Translator") -> No
     """Translate a file to a file, and go on if that was begun before."""
     from tqdm import tqdm
 
-    from pcfgnat.translator import GrowingFiles, translate_into
+    from pcfgnat.storage.growing import GrowingFiles
+    from pcfgnat.translator import translate_into
 
     def render(sources: Sequence[str], found: Sequence["Translation"], first: int) -> list[str]:
         lines = (_shown(translation, number, options) for number, translation in enumerate(found, first))

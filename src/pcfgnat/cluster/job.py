@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pcfgnat.cluster.shards import Shard, ShardedFile, write_shard
-from pcfgnat.engine import EngineOptions
+from pcfgnat.runtimes.onnx import EngineOptions
 from pcfgnat.translator import TranslateOptions, Translator
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from pcfgnat.config import load_config, sealed_toml, to_dict
+from pcfgnat.storage.files import sync, write_atomically
 from pcfgnat.text import LineReader, TextError
-from pcfgnat.text.files import sync, write_atomically
 
 MANIFEST = "manifest.toml"
 MAX_LINE_BYTES = 1 << 26

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from torch import nn
 
-from pcfgnat.checkpoint import TOKENIZER, Checkpoint, CheckpointError
-from pcfgnat.models import Autoregressive
+from pcfgnat.checkpoints.checkpoint import TOKENIZER, Checkpoint, CheckpointError
+from pcfgnat.networks import Autoregressive
 from pcfgnat.nn.attention import CrossAttention, SelfAttention
 from pcfgnat.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
-from pcfgnat.text import atomic_directory
+from pcfgnat.storage.files import atomic_directory
 
 if TYPE_CHECKING:
     from ctranslate2.specs import TransformerSpec

@@ -6,10 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from pcfgnat import __version__
-from pcfgnat.checkpoint import Checkpoint, CheckpointError
+from pcfgnat.checkpoints.checkpoint import Checkpoint, CheckpointError
+from pcfgnat.checkpoints.metadata import Description, model_card, replaced, sha256_of
 from pcfgnat.config import dump_toml, load_config, to_dict
-from pcfgnat.description import Description, model_card, replaced, sha256_of
-from pcfgnat.engine.description import (
+from pcfgnat.export.graph import quantise
+from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
+from pcfgnat.export.network import Network, Weights
+from pcfgnat.export.output import exact_output, selected_output
+from pcfgnat.networks import PCFG, SPECIAL_TOKENS, Collapsing, DirectedAcyclic
+from pcfgnat.runtimes.onnx.description import (
     CARD,
     DESCRIPTION,
     EXACT,
@@ -22,13 +27,8 @@ from pcfgnat.engine.description import (
     Shape,
     ShortlistFacts,
 )
-from pcfgnat.engine.output import SPECIAL
-from pcfgnat.export.graph import quantise
-from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
-from pcfgnat.export.network import Network, Weights
-from pcfgnat.export.output import exact_output, selected_output
-from pcfgnat.models import PCFG, SPECIAL_TOKENS, Collapsing, DirectedAcyclic
-from pcfgnat.text.files import write_atomically
+from pcfgnat.runtimes.onnx.output import SPECIAL
+from pcfgnat.storage.files import write_atomically
 from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 
 Exportable = PCFG | DirectedAcyclic | Collapsing

@@ -13,8 +13,8 @@ from onnx import TensorProto
 
 from pcfgnat.export.graph import Graph
 from pcfgnat.export.network import Weights
+from pcfgnat.grammar.support_tree import prefix_rules
 from pcfgnat.nn import LinkConfig
-from pcfgnat.structures.rhpcfg.support_tree import prefix_rules
 
 GATE = -1  # stands among the roles for the gate
 

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 from onnx import TensorProto
 
-from pcfgnat.engine.output import BLOCK_TYPES, SPECIAL
 from pcfgnat.export.graph import FUSED, Graph, Quantised
+from pcfgnat.runtimes.onnx.output import BLOCK_TYPES, SPECIAL
 
 
 def exact_output(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pcfgnat.engine import EngineOptions
+from pcfgnat.runtimes.onnx import EngineOptions
 from pcfgnat.server.schemas import ModelFacts
 from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, embedded_model
 from pcfgnat.translator.lattice import lattice_of

@@ -7,10 +7,10 @@ first asked for: plain values such as `ParseTree` and `Search` serve programs th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pcfgnat.grammar.parse_tree import ParseTree
+from pcfgnat.grammar.search import Hypothesis, Search, SpecialTokens
+from pcfgnat.grammar.support_tree import PrefixRule, SupportTree
 from pcfgnat.structures.backend import backend
-from pcfgnat.structures.parse_tree import ParseTree
-from pcfgnat.structures.rhpcfg.support_tree import PrefixRule, SupportTree
-from pcfgnat.structures.search import Hypothesis, Search, SpecialTokens
 
 if TYPE_CHECKING:
     from pcfgnat.structures.ctc.distribution import CTC, CTCPosterior

@@ -4,9 +4,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
+from pcfgnat.grammar.search import Hypothesis, Search
 from pcfgnat.structures.distribution import SequenceDistribution
-from pcfgnat.structures.lengths import LengthChooser, best_ranked, one_by_penalty
-from pcfgnat.structures.search import Hypothesis, Search
 
 
 class ByLength(SequenceDistribution):

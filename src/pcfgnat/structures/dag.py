@@ -7,6 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pcfgnat.grammar.lengths import LengthChooser, best_with_tokens, choose_lengths, trace
+from pcfgnat.grammar.parse_tree import ParseTree
+from pcfgnat.grammar.search import Hypothesis, Search
+from pcfgnat.grammar.support_tree import SupportTree
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import (
     Alignment,
@@ -16,13 +20,9 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
-from pcfgnat.structures.lengths import LengthChooser, best_with_tokens, choose_lengths, trace
-from pcfgnat.structures.parse_tree import ParseTree
-from pcfgnat.structures.rhpcfg import engine
-from pcfgnat.structures.rhpcfg.engine import LengthTable
+from pcfgnat.structures.rhpcfg import dispatch
+from pcfgnat.structures.rhpcfg.dispatch import LengthTable
 from pcfgnat.structures.rhpcfg.reference import Weights, legal_chain_rules
-from pcfgnat.structures.rhpcfg.support_tree import SupportTree
-from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import NEG_INF, Semiring
 
 
@@ -177,7 +177,7 @@ class DAG(ByLength):
         return [[_vertices(symbols) for symbols in found] for found in trace(table, chosen)]
 
     def _best_by_length(self, search: Search, token_scores: Float[Tensor, "B M"]) -> LengthTable:
-        return engine.best_by_length(
+        return dispatch.best_by_length(
             self.tree,
             torch.constant_pad_nd(token_scores, (1, 0), value=NEG_INF),
             self.transitions.unsqueeze(2),
@@ -203,7 +203,7 @@ class DAGPosterior(TreePosterior):
         self.lattice = lattice
 
     def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
-        return engine.total(semiring, self._problem(weights))
+        return dispatch.total(semiring, self._problem(weights))
 
     def _problem(self, weights: tuple[Tensor, ...]) -> Weights:
         tokens, transitions = weights
@@ -218,7 +218,7 @@ class DAGPosterior(TreePosterior):
 
     def argmax(self) -> Alignment:
         """Return the best path of each target, as the position that each vertex emits."""
-        found = engine.best(self._problem(self._weights))
+        found = dispatch.best(self._problem(self._weights))
         return Alignment(found[0][:, 1:], found[1]) if found else super().argmax()
 
     def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.structures.backend import use_native
-from pcfgnat.structures.parse_tree import ParseTree
-from pcfgnat.structures.search import Hypothesis, Search, SpecialTokens
+from pcfgnat.grammar.parse_tree import ParseTree
+from pcfgnat.grammar.search import Hypothesis, Search, SpecialTokens
+from pcfgnat.structures.backend import use_numba
 from pcfgnat.structures.semiring import (
     NEG_INF,
     CountSemiring,
@@ -260,7 +260,7 @@ class _GatherTokens(torch.autograd.Function):
     def forward(ctx: Any, emit: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
         ctx.save_for_backward(ids, lengths)
         ctx.shape = emit.shape
-        if use_native(emit) and emit.is_contiguous():  # kernels are compiled for contiguous arrays only
+        if use_numba(emit) and emit.is_contiguous():  # kernels are compiled for contiguous arrays only
             from pcfgnat.structures.kernels import pick_tokens
 
             tokens = emit.new_empty((*emit.shape[:2], ids.shape[1]))
@@ -276,7 +276,7 @@ class _GatherTokens(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         ids, lengths = ctx.saved_tensors
         result = grad.new_zeros(ctx.shape)
-        if grad.requires_grad or not use_native(grad):
+        if grad.requires_grad or not use_numba(grad):
             mask = Padded(ids, lengths).mask
             known = ids.masked_fill(~mask, 0).unsqueeze(1).expand_as(grad)
             return result.scatter_add(2, known, grad.masked_fill(~mask.unsqueeze(1), 0.0)), None, None

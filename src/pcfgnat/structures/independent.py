@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pcfgnat.grammar.search import Hypothesis, Search
 from pcfgnat.structures.distribution import (
     Padded,
     Posterior,
@@ -16,7 +17,6 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
-from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import Semiring
 
 

@@ -6,7 +6,6 @@ No torch and no network: ids are numpy arrays and lists.
 from pcfgnat.text.batches import Batches, BatchSettings, batches, cut, padded, share
 from pcfgnat.text.cleaning import CleaningSettings
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus, write_corpus
-from pcfgnat.text.files import atomic_directory
 from pcfgnat.text.lines import LineReader, PairReader, TextError, TextPair
 from pcfgnat.text.prepare import PrepareSettings, prepare
 from pcfgnat.text.prepared import Prepared, PrepareReport, SideReport, SplitReport
@@ -31,7 +30,6 @@ __all__ = [
     "TextError",
     "TextPair",
     "Tokenizer",
-    "atomic_directory",
     "batches",
     "cut",
     "padded",

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int32, Integer, UInt64
 
 from pcfgnat.config import load_config, sealed_toml, to_dict
-from pcfgnat.text.files import atomic_directory, file_sha256
+from pcfgnat.storage.files import atomic_directory, file_sha256
 from pcfgnat.text.lines import TextError
 
 DESCRIPTION = "corpus.toml"

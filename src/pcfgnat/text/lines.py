@@ -11,12 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NoReturn, cast
 
+from pcfgnat.storage.files import StorageError
+
 MAX_LINE_BYTES = 1 << 20
 CHUNK_PAIRS = 4096
 CHUNK_CHARACTERS = 1 << 20
 
 
-class TextError(ValueError):
+class TextError(StorageError):
     """Text, or data made from it, that cannot be read, used or written."""
 
 

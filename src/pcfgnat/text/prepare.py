@@ -13,10 +13,10 @@ from tqdm import tqdm
 
 from pcfgnat import __version__
 from pcfgnat.config import sealed_toml, to_dict
+from pcfgnat.storage.files import atomic_directory, file_sha256
 from pcfgnat.text.cleaning import CleaningSettings, Encoder
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus
 from pcfgnat.text.duplicates import DuplicateFinder
-from pcfgnat.text.files import atomic_directory, file_sha256
 from pcfgnat.text.lexicon import learn_shortlist
 from pcfgnat.text.lines import LineReader, PairReader, TextError, TextPair
 from pcfgnat.text.prepared import RAW, REPORT, TOKENIZER, PrepareReport, SideReport, Split, SplitReport

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pcfgnat.config import load_config
+from pcfgnat.storage.files import file_sha256
 from pcfgnat.text.corpus import ParallelCorpus
-from pcfgnat.text.files import file_sha256
 from pcfgnat.text.lines import LineReader, TextError
 from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 from pcfgnat.text.tokenizer import Tokenizer

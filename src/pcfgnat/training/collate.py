@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from pcfgnat.models import Batch
+from pcfgnat.networks import Batch
 from pcfgnat.structures import Padded
 from pcfgnat.text import ParallelCorpus, padded
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pcfgnat.checkpoint import Card, SearchDefaults
+from pcfgnat.checkpoints.checkpoint import Card, SearchDefaults
 from pcfgnat.config import ConfigError, from_dict, load_config, to_dict
-from pcfgnat.models import MODELS
+from pcfgnat.networks import MODELS
 from pcfgnat.text import BatchSettings
 
 MAY_CHANGE = (

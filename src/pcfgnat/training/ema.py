@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from pcfgnat.models import Model
+from pcfgnat.networks import Model
 
 
 class Ema:

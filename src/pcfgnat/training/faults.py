@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
+from pcfgnat.storage.files import write_atomically
 from pcfgnat.text import ParallelCorpus, Tokenizer
-from pcfgnat.text.files import write_atomically
 from pcfgnat.training.config import FaultsConfig, TrainingError
 from pcfgnat.training.learner import StepResult
-from pcfgnat.training.state import RunState
+from pcfgnat.training.record.state import RunState
 
 HISTORY, ENOUGH = 100, 20  # losses that the median is of: at most, and at least
 LEAST_MEDIAN = (

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from pcfgnat.training.config import TrainConfig, TrainingError
-from pcfgnat.training.distributed import local_rank
+from pcfgnat.training.processes.workers import local_rank
 
 
 def prepared_device(config: TrainConfig) -> torch.device:

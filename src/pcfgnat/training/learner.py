@@ -8,16 +8,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pcfgnat.checkpoint import load_weights, own_weights
-from pcfgnat.models import SPECIAL_TOKENS, Batch, Loss, Model
+from pcfgnat.checkpoints.checkpoint import load_weights, own_weights
+from pcfgnat.networks import SPECIAL_TOKENS, Batch, Loss, Model
 from pcfgnat.structures import Padded
 from pcfgnat.training.config import TrainConfig
-from pcfgnat.training.distributed import ALONE, Workers
 from pcfgnat.training.ema import Ema
-from pcfgnat.training.engines import engine_for
 from pcfgnat.training.hardware import autocast
 from pcfgnat.training.optimiser import adamw, memory, restore_memory, set_rate
-from pcfgnat.training.state import prefixed, random_states, restore_random_states, without_prefix
+from pcfgnat.training.processes.exchange import engine_for
+from pcfgnat.training.processes.workers import ALONE, Workers
+from pcfgnat.training.record.state import prefixed, random_states, restore_random_states, without_prefix
 
 Fault = Literal["not finite", "spike", "no target"]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from pcfgnat.models import Model
+from pcfgnat.networks import Model
 from pcfgnat.nn.embeddings import PositionEmbedding, TokenEmbedding
 from pcfgnat.training.config import OptimiserConfig
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import torch
 
-from pcfgnat.models import MODELS, Model
+from pcfgnat.networks import MODELS, Model
 from pcfgnat.text import Prepared
 from pcfgnat.text.prepared import REPORT
 from pcfgnat.training.config import TrainConfig, TrainingError
-from pcfgnat.training.distributed import Workers, joined
-from pcfgnat.training.finish import finish, finished
 from pcfgnat.training.hardware import prepared_device
-from pcfgnat.training.keeper import Keeper
 from pcfgnat.training.learner import Learner
-from pcfgnat.training.reporter import Reporter
-from pcfgnat.training.run_directory import RunDirectory, claimed
+from pcfgnat.training.processes.workers import Workers, joined
+from pcfgnat.training.record.finish import finish, finished
+from pcfgnat.training.record.keeper import Keeper
+from pcfgnat.training.record.reporter import Reporter
+from pcfgnat.training.record.run_directory import RunDirectory, claimed
+from pcfgnat.training.record.state import RunState
 from pcfgnat.training.signals import StopSignals
-from pcfgnat.training.state import RunState
 from pcfgnat.training.trainer import Trainer, end_reason
 from pcfgnat.training.validation import Scores
 from pcfgnat.training.warm_start import warm_start

@@ -4,19 +4,19 @@ import math
 import time
 from collections.abc import Callable
 
-from pcfgnat.models import Batch
+from pcfgnat.networks import Batch
 from pcfgnat.text import Batches, batches, share
 from pcfgnat.training.collate import collated
 from pcfgnat.training.config import TrainConfig
-from pcfgnat.training.curves import draw_curves
 from pcfgnat.training.faults import Faults
-from pcfgnat.training.keeper import Keeper
 from pcfgnat.training.learner import Learner, StepResult
-from pcfgnat.training.logs import CsvLog, TensorBoard, Value
-from pcfgnat.training.reporter import Reporter
-from pcfgnat.training.run_directory import RunDirectory
+from pcfgnat.training.record.curves import draw_curves
+from pcfgnat.training.record.keeper import Keeper
+from pcfgnat.training.record.logs import CsvLog, TensorBoard, Value
+from pcfgnat.training.record.reporter import Reporter
+from pcfgnat.training.record.run_directory import RunDirectory
+from pcfgnat.training.record.state import Best, Interval, RunState
 from pcfgnat.training.schedule import Limits, rate
-from pcfgnat.training.state import Best, Interval, RunState
 
 
 def end_reason(config: TrainConfig, state: RunState) -> str | None:

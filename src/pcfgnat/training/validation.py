@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from pcfgnat.models import Model
+from pcfgnat.networks import Model
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import Prepared, padded
 from pcfgnat.training.config import TrainingError, ValidationConfig
-from pcfgnat.training.distributed import Workers
+from pcfgnat.training.processes.workers import Workers
 
 
 @dataclass(frozen=True)

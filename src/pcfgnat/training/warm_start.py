@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from pcfgnat.checkpoint import Checkpoint, own_weights
-from pcfgnat.models import Model
+from pcfgnat.checkpoints.checkpoint import Checkpoint, own_weights
+from pcfgnat.networks import Model
 from pcfgnat.text import Tokenizer
 from pcfgnat.training.config import TrainingError
 

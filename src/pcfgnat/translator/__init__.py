@@ -1,7 +1,6 @@
 """Text to text: `Translator.load(directory)("Hello.")`."""
 
 from pcfgnat.translator.distillation import distill, pair_files, translate_into
-from pcfgnat.translator.growing import GrowingFiles
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
 from pcfgnat.translator.translator import (
@@ -14,7 +13,6 @@ from pcfgnat.translator.translator import (
 
 __all__ = [
     "Candidate",
-    "GrowingFiles",
     "TranslateOptions",
     "Translation",
     "Translator",

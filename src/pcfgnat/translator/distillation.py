@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from pcfgnat.translator.growing import GrowingFiles, Progress
+from pcfgnat.storage.growing import GrowingFiles, Progress
 from pcfgnat.translator.translation import Translation
 from pcfgnat.translator.translator import Translator, windows
 

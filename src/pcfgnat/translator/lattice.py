@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pcfgnat.grammar.lattice import HasLattice, LatticeScores
 from pcfgnat.structures import ParseTree
-from pcfgnat.structures.lattice import HasLattice, LatticeScores
 from pcfgnat.text import Tokenizer
 from pcfgnat.translator.translator import Translator
 

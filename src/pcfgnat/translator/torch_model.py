@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pcfgnat.models import Model
+from pcfgnat.networks import Model
 from pcfgnat.structures import Hypothesis, Padded, Search
 
 

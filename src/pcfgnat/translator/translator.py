@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, overload, runtime_checkable
 
+from pcfgnat.checkpoints.metadata import SPECIAL_TOKENS, CheckpointError, Description
 from pcfgnat.config import ConfigError, load_config
-from pcfgnat.description import SPECIAL_TOKENS, CheckpointError, Description
-from pcfgnat.engine import Engine, EngineDescription, EngineOptions, Exported, runtime_is_there
-from pcfgnat.engine.description import DESCRIPTION as ENGINE_DESCRIPTION
-from pcfgnat.engine.description import is_exported
+from pcfgnat.runtimes.onnx import Engine, EngineDescription, EngineOptions, Exported, runtime_is_there
+from pcfgnat.runtimes.onnx.description import DESCRIPTION as ENGINE_DESCRIPTION
+from pcfgnat.runtimes.onnx.description import is_exported
 from pcfgnat.structures import Hypothesis, Search
 from pcfgnat.text import Tokenizer
 from pcfgnat.translator.splitting import split_to_fit
@@ -122,7 +122,7 @@ class Translator:
             if exported != place:
                 _check_origin(place, found)
             return cls(Engine(found, engine), found.tokenizer, found.description.search.search(), options)
-        from pcfgnat.checkpoint import Checkpoint
+        from pcfgnat.checkpoints.checkpoint import Checkpoint
 
         checkpoint = Checkpoint.open(place)
         search = checkpoint.description.search.search()
@@ -263,7 +263,7 @@ def _check_origin(checkpoint: Path, exported: Exported) -> None:
 
 
 def _torch_decoder(model: Translates) -> _Decoder:
-    from pcfgnat.models import Model
+    from pcfgnat.networks import Model
     from pcfgnat.translator.torch_model import TorchModel
 
     if not isinstance(model, Model):

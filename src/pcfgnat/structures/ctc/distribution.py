@@ -7,10 +7,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.structures.backend import use_native
-from pcfgnat.structures.ctc import native, reference
+from pcfgnat.grammar.collapse import collapsed
+from pcfgnat.grammar.search import Hypothesis, Search
+from pcfgnat.structures.backend import use_numba
+from pcfgnat.structures.ctc import numba, reference
 from pcfgnat.structures.ctc.beam import BeamSearch
-from pcfgnat.structures.ctc.collapse import collapsed
 from pcfgnat.structures.ctc.reference import Weights
 from pcfgnat.structures.distribution import (
     Alignment,
@@ -21,7 +22,6 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
-from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import NEG_INF, LogSemiring, Semiring
 
 
@@ -145,8 +145,8 @@ class CTCPosterior(Posterior):
 
     def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
         problem = self._problem(weights)
-        if type(semiring) is LogSemiring and use_native(*weights):
-            return native.log_partition(problem).unsqueeze(0)
+        if type(semiring) is LogSemiring and use_numba(*weights):
+            return numba.log_partition(problem).unsqueeze(0)
         return reference.total(semiring, problem)
 
     def _problem(self, weights: tuple[Tensor, ...]) -> Weights:
@@ -158,6 +158,6 @@ class CTCPosterior(Posterior):
 
     def argmax(self) -> Alignment:
         """Return the best alignment of each target, as the position that each slot emits (-1: a blank)."""
-        if use_native(*self._weights):
-            return Alignment(*native.best(self._problem(self._weights)))
+        if use_numba(*self._weights):
+            return Alignment(*numba.best(self._problem(self._weights)))
         return super().argmax()

@@ -5,6 +5,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pcfgnat.grammar.derivation import Chooser, derive, greedy_choice, lookahead_choice
+from pcfgnat.grammar.lengths import LengthChooser, choose_lengths, trace
+from pcfgnat.grammar.parse_tree import ParseTree
+from pcfgnat.grammar.search import Hypothesis, Search
+from pcfgnat.grammar.support_tree import SupportTree
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import (
     Alignment,
@@ -14,15 +19,10 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
-from pcfgnat.structures.lengths import LengthChooser, choose_lengths, trace
-from pcfgnat.structures.parse_tree import ParseTree
-from pcfgnat.structures.rhpcfg import engine
-from pcfgnat.structures.rhpcfg.derivation import Chooser, derive, greedy_choice, lookahead_choice
-from pcfgnat.structures.rhpcfg.engine import LengthTable
+from pcfgnat.structures.rhpcfg import dispatch
+from pcfgnat.structures.rhpcfg.dispatch import LengthTable
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.scores import RuleScores
-from pcfgnat.structures.rhpcfg.support_tree import SupportTree
-from pcfgnat.structures.search import Hypothesis, Search
 from pcfgnat.structures.semiring import Semiring
 
 
@@ -89,7 +89,7 @@ class RHPCFG(ByLength):
         scores = self.scores
         token_scores, tokens = best_tokens(scores.emit, search.special_tokens, 1, self._last_symbols())
         limit = max(self._limits(search), default=2)
-        table = engine.best_by_length(
+        table = dispatch.best_by_length(
             self.tree, token_scores, scores.chain, scores.prefix, self.chain_lengths, limit
         )
         return table, tokens
@@ -155,7 +155,7 @@ class RHPCFGPosterior(TreePosterior):
         self.grammar = grammar
 
     def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
-        return engine.total(semiring, self._problem(weights))
+        return dispatch.total(semiring, self._problem(weights))
 
     def _problem(self, weights: tuple[Tensor, ...]) -> Weights:
         tokens, chain, prefix = weights
@@ -165,7 +165,7 @@ class RHPCFGPosterior(TreePosterior):
 
     def argmax(self) -> Alignment:
         """Return the best tree of each target, as the position that each symbol emits."""
-        found = engine.best(self._problem(self._weights))
+        found = dispatch.best(self._problem(self._weights))
         return Alignment(*found) if found else super().argmax()
 
     def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.structures.rhpcfg.support_tree import SupportTree, prefix_height
+from pcfgnat.grammar.support_tree import SupportTree, prefix_height
 from pcfgnat.structures.semiring import NEG_INF, MaxSemiring, Semiring
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from pcfgnat.structures.rhpcfg.support_tree import SupportTree
+from pcfgnat.grammar.support_tree import SupportTree
 
 
 @dataclass(frozen=True)

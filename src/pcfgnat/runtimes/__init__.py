@@ -1,0 +1,1 @@
+"""What runs a network: torch, or onnxruntime without torch."""

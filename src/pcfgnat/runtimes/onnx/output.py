@@ -1,0 +1,125 @@
+"""From states to tokens: the best one of each node, with its probability."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float32, Int64
+
+from pcfgnat.runtimes.onnx.runtime import Session
+
+SPECIAL = 4  # the first ids, which are scored apart
+BLOCK_TYPES = 2048  # of the exact graph; scores of a block stay in the cache
+CHUNK_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Best:
+    """Of each row of states the best plain token and its log-probability, and those of the special tokens."""
+
+    score: Float32[np.ndarray, "R"]
+    token: Int64[np.ndarray, "R"]
+    special: Float32[np.ndarray, "R 4"]
+
+
+@dataclass(frozen=True)
+class OutputLayer:
+    """The output matrix, used whole or in part."""
+
+    tokens: np.ndarray  # V D, of int8 if there are scales
+    scales: Float32[np.ndarray, "V"] | None
+    exact: Callable[[], Session]  # each is loaded when it is first needed
+    selected: Callable[[], Session]
+
+    def best(self, rows: Float32[np.ndarray, "R D"], types: Int64[np.ndarray, "K"] | None) -> Best:
+        """Look at all types, or at these only, which must not be special."""
+        if types is None:
+            parts = [self._all(rows[start : start + CHUNK_ROWS]) for start in range(0, len(rows), CHUNK_ROWS)]
+            columns = zip(*((part.score, part.token, part.special) for part in parts), strict=True)
+            return Best(*map(np.concatenate, columns)) if len(parts) > 1 else parts[0]
+        feed = {"rows": rows, "weight": self.tokens[types]}
+        if self.scales is not None:
+            feed["scale"] = self.scales[types]
+        found = self.selected()(feed)
+        score, place, special = _normalised(found)
+        return Best(score, types[place], special)
+
+    def top(
+        self, rows: Float32[np.ndarray, "R D"], count: int
+    ) -> tuple[Int64[np.ndarray, "R k"], Float32[np.ndarray, "R k"]]:
+        """Return the best types of all, special ones among them, best first; slow, and needs much memory."""
+        weight = np.asarray(self.tokens, dtype=np.float32)
+        scores = rows @ weight.T if self.scales is None else (rows @ weight.T) * self.scales
+        scores -= scores.max(1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(1, keepdims=True))
+        ids = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+        return ids, np.take_along_axis(scores, ids, 1)
+
+    def _all(self, rows: Float32[np.ndarray, "R D"]) -> Best:
+        score, place, special = _normalised(self.exact()({"rows": rows}))
+        return Best(score, place + SPECIAL, special)
+
+
+def _normalised(
+    found: Mapping[str, np.ndarray],
+) -> tuple[Float32[np.ndarray, "R"], Int64[np.ndarray, "R"], Float32[np.ndarray, "R 4"]]:
+    """Put the blocks together: log-probability and place of the best, and the special tokens'."""
+    best, special = found["best"].astype(np.float64), found["special"].astype(np.float64)
+    block = best.argmax(1)
+    row = np.arange(len(best))
+    top = np.maximum(best[row, block], special.max(1))
+    mass = (found["mass"] * np.exp(best - top[:, None])).sum(1) + np.exp(special - top[:, None]).sum(1)
+    normaliser = top + np.log(mass)
+    place = found["place"][row, block].astype(np.int64) + block * BLOCK_TYPES
+    score = (best[row, block] - normaliser).astype(np.float32)
+    return score, place, (special - normaliser[:, None]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Emissions:
+    """What the nodes of a batch emit: bos at `first`, eos at the last, no special token between.
+
+    `types` are the shortlists of the sentences; without them the whole vocabulary is looked at.
+    """
+
+    layer: OutputLayer
+    states: Float32[np.ndarray, "B M D"]
+    lengths: Int64[np.ndarray, "B"]
+    first: int
+    bos: int
+    eos: int
+    types: Sequence[Int64[np.ndarray, "_"]] | None = None
+
+    def everywhere(self) -> tuple[Float32[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:
+        """Return score and token of every node; -inf where there is none."""
+        shape = self.states.shape[:2]
+        score, token = np.full(shape, -np.inf, dtype=np.float32), np.zeros(shape, dtype=np.int64)
+        nodes = [np.arange(self.first, length) for length in self.lengths]
+        for index, (scores, tokens) in enumerate(self.at(nodes)):
+            score[index, nodes[index]], token[index, nodes[index]] = scores, tokens
+        return score, token
+
+    def at(
+        self, nodes: Sequence[Int64[np.ndarray, "_"]]
+    ) -> list[tuple[Float32[np.ndarray, "_"], Int64[np.ndarray, "_"]]]:
+        """Return scores and tokens of some nodes of each sentence."""
+        return [self._restricted(i, nodes[i], found) for i, found in enumerate(self.plain(nodes))]
+
+    def plain(self, nodes: Sequence[Int64[np.ndarray, "_"]]) -> list[Best]:
+        """Return the same without any restriction."""
+        rows = [self.states[i, own] for i, own in enumerate(nodes)]
+        if self.types is not None:
+            return [self.layer.best(own, types) for own, types in zip(rows, self.types, strict=True)]
+        found = self.layer.best(np.concatenate(rows), None)
+        cuts = np.cumsum([len(own) for own in rows])[:-1]
+        parts = (np.split(values, cuts) for values in (found.score, found.token, found.special))
+        return [Best(*part) for part in zip(*parts, strict=True)]
+
+    def _restricted(
+        self, index: int, nodes: Int64[np.ndarray, "_"], found: Best
+    ) -> tuple[Float[np.ndarray, "_"], Int64[np.ndarray, "_"]]:
+        score, token = found.score.copy(), found.token.copy()
+        for node, special in ((self.first, self.bos), (int(self.lengths[index]) - 1, self.eos)):
+            here = nodes == node
+            score[here], token[here] = found.special[here, special], special
+        return score, token

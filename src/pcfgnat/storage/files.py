@@ -1,0 +1,108 @@
+"""Files and directories that are there whole or not at all, and stay so when the power fails."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+class StorageError(ValueError):
+    """Files that cannot be read, claimed or written."""
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Give a directory to write into, which gets its name once everything in it is on the disk.
+
+    It lies beside `path` until then. After an error nothing is left of it; what a killed process leaves is
+    removed by the next one that writes to `path`.
+    """
+    path = Path(os.path.abspath(path))
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise StorageError(f"{path} must not exist or be an empty directory")
+    new = [parent for parent in path.parents if not parent.exists()]
+    try:
+        with _claimed(path) as partial:
+            try:
+                yield partial
+                _to_disk(partial)
+                partial.rename(path)
+                for parent in (path, *new):
+                    sync(parent.parent)
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+    except BaseException as error:
+        for parent in new:
+            with suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError):
+            raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        raise
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file at once, so that it is never there in part."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync(path.parent)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[Path]:
+    """An empty directory that no other process writes to."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    handle = os.open(partial, os.O_RDONLY)
+    try:
+        if not lock(handle):
+            raise StorageError(f"another process is writing {path}")
+        for left in partial.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        yield partial
+    finally:
+        os.close(handle)
+
+
+def lock(handle: int) -> bool:
+    """Keep other processes out until the handle is closed; false if one of them was faster."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # not every file system has locks
+    return True
+
+
+def _to_disk(directory: Path) -> None:
+    for place, _, names in os.walk(directory):
+        for name in names:
+            sync(Path(place, name))
+        sync(Path(place))
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the checksum of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,63 @@
+"""The one place that chooses an implementation of the grammar's dynamic programs.
+
+A kernel for another device plugs in here: it offers the functions of `numba.py` and is chosen by its device.
+"""
+
+from types import ModuleType
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pcfgnat.grammar.support_tree import SupportTree
+from pcfgnat.structures.backend import use_numba
+from pcfgnat.structures.rhpcfg import reference
+from pcfgnat.structures.rhpcfg.reference import Weights
+from pcfgnat.structures.semiring import LogSemiring, Semiring
+
+
+@runtime_checkable
+class LengthTable(Protocol):
+    """Best derivation of every length, when each symbol emits its best token wherever it stands."""
+
+    @property
+    def scores(self) -> Float[Tensor, "B S"]:
+        """By length; -inf where no derivation has it."""
+
+    def nodes(self, lengths: list[int]) -> list[tuple[int, ...]]:
+        """Return the symbols of the best derivation of the given length of each sentence, in order."""
+
+
+def total(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B"]:
+    """Total weight of all derivations of every target."""
+    if type(semiring) is LogSemiring and use_numba(weights.tokens, weights.chain, weights.prefix):
+        return _numba().log_partition(weights).unsqueeze(0)  # type: ignore[no-any-return]
+    return reference.total(semiring, weights)
+
+
+def best(weights: Weights) -> tuple[Int[Tensor, "B m"], Float[Tensor, "B"]] | None:
+    """Return position by symbol and score of every target's best derivation; None where no kernel applies."""
+    if use_numba(weights.tokens, weights.chain, weights.prefix):
+        return _numba().best(weights)  # type: ignore[no-any-return]
+    return None
+
+
+def best_by_length(
+    tree: SupportTree,
+    tokens: Float[Tensor, "B m"],
+    chain: Float[Tensor, "B C d C"],
+    prefix: Float[Tensor, "B C R"],
+    chain_lengths: Int[Tensor, "B"],
+    max_length: int,
+) -> LengthTable:
+    """Viterbi over (symbol, length) (paper, section 3.4), all lengths in one pass."""
+    chosen = _numba() if use_numba(tokens, chain, prefix) else reference
+    table: LengthTable = chosen.best_by_length(tree, tokens, chain, prefix, chain_lengths, max_length)
+    return table
+
+
+def _numba() -> ModuleType:
+    """Import the kernels when they are first needed: numba takes a moment, and may not be there at all."""
+    from pcfgnat.structures.rhpcfg import numba
+
+    return numba

@@ -1,0 +1,1 @@
+"""What a training run writes: its directory, saves, logs, curves and checkpoints."""

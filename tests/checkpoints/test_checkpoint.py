@@ -1,0 +1,391 @@
+"""Checkpoints come back as they were written, and damage is found."""
+
+import json
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from pcfgnat.checkpoints.checkpoint import (
+    Card,
+    Checkpoint,
+    CheckpointError,
+    Description,
+    Languages,
+    SearchDefaults,
+    average_checkpoints,
+    describe,
+    load_weights,
+    own_weights,
+    save_checkpoint,
+    sha256_of,
+)
+from pcfgnat.checkpoints.metadata import replaced
+from pcfgnat.config import SEAL, load_toml, sealed_toml
+from pcfgnat.networks import Autoregressive, AutoregressiveConfig
+from pcfgnat.nn import TransformerConfig
+from pcfgnat.structures import Padded
+from pcfgnat.text import LearnSettings, SentencePieceTokenizer, SubwordTokenizer, Tokenizer
+from tests.text.bilingual import sentences, tree
+
+CONFIG = AutoregressiveConfig(TransformerConfig(1, 1, width=8, ffn=16, heads=2, max_positions=64))
+SEARCH = SearchDefaults("beam", length_penalty=1.2, beam_size=3)
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    texts = [text for pair in sentences(200) for text in pair]
+    return SentencePieceTokenizer.learn(texts, LearnSettings(vocabulary_size=200))
+
+
+def model(seed: int = 0, vocabulary: int = 200) -> Autoregressive:
+    torch.manual_seed(seed)
+    return Autoregressive(CONFIG, vocabulary).eval()
+
+
+def described(vocabulary: int = 200) -> Description:
+    return describe("autoregressive", CONFIG, vocabulary, SEARCH)
+
+
+@pytest.fixture
+def saved(tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    save_checkpoint(tmp_path / "saved", model(), tokenizer, described())
+    return tmp_path / "saved"
+
+
+def rewritten(path: Path, old: str, new: str) -> None:
+    """Change the text of a file, and remove its seal."""
+    seal, text = path.read_text(encoding="utf-8").split("\n", 1)
+    assert seal.startswith(SEAL)
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def resealed(directory: Path) -> None:
+    """Make the checksum right again, as someone who means harm would."""
+    path = directory / "checkpoint.toml"
+    plain = load_toml(path) | {"weights_sha256": sha256_of(directory / WEIGHTS)}
+    path.write_text(sealed_toml(plain), encoding="utf-8")
+
+
+def test_a_checkpoint_is_what_was_saved(saved: Path, tokenizer: Tokenizer) -> None:
+    checkpoint = Checkpoint.open(str(saved))
+    assert checkpoint.tokenizer.sha256 == tokenizer.sha256
+    assert replace(checkpoint.description, weights_sha256="") == described()
+    assert checkpoint.description.search.search().beam_size == 3
+    loaded, original = checkpoint.model(), model()
+    assert not loaded.training
+    for name, weight in own_weights(original).items():
+        assert torch.equal(own_weights(loaded)[name], weight)
+    source = Padded.from_lists([tokenizer.encode("Der Bär läuft.")])
+    search = checkpoint.description.search.search()
+    assert loaded.translate(source, search) == original.translate(source, search)
+
+
+def test_loading_draws_no_random_numbers(saved: Path) -> None:
+    before = torch.get_rng_state()
+    Checkpoint.open(saved).model()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_it_has_only_plain_files(saved: Path) -> None:
+    assert set(tree(saved)) == {
+        *(WEIGHTS, "checkpoint.toml", "README.md"),
+        *("tokenizer/tokenizer.model", "tokenizer/tokenizer.toml"),
+    }
+
+
+def test_half_precision_on_the_disk(saved: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "half", model(), tokenizer, described(), torch.float16)
+    half = Checkpoint.open(tmp_path / "half")
+    assert (tmp_path / "half" / WEIGHTS).stat().st_size < 0.7 * (saved / WEIGHTS).stat().st_size
+    for name, weight in own_weights(model()).items():
+        loaded = own_weights(half.model())[name]
+        assert loaded.dtype == torch.float32
+        assert torch.equal(loaded, weight.half().float())
+    assert own_weights(half.model(torch.bfloat16))["embeddings.tokens.weight"].dtype == torch.bfloat16
+
+
+def test_tied_weights_are_stored_once_and_stay_tied(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tied = model()
+    tied.encoder.layers[0].feed_forward = tied.decoder.layers[0].feed_forward
+    names = [name for name in own_weights(tied) if "feed_forward" in name]
+    assert names
+    assert all(name.startswith("encoder") for name in names)
+    assert len(tied.state_dict()) == len(own_weights(tied)) + len(names)
+    save_checkpoint(tmp_path / "tied", tied, tokenizer, described())
+    other = model(1)
+    other.encoder.layers[0].feed_forward = other.decoder.layers[0].feed_forward
+    load_weights(other, Checkpoint.open(tmp_path / "tied").weights(), "tied")
+    for name, weight in tied.state_dict().items():
+        assert torch.equal(other.state_dict()[name], weight)
+
+
+def test_the_card_tells_what_is_known_and_what_is_not(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    known = replace(
+        described(),
+        languages=Languages("German", "Chinese"),
+        card=Card(title="Bears", licence="CC0", data="Made up."),
+        training={"steps": 7, "settings": {"rate": 1}},
+    )
+    save_checkpoint(tmp_path / "bears", model(), tokenizer, known)
+    card = (tmp_path / "bears" / "README.md").read_text(encoding="utf-8")
+    for line in (
+        "# Bears",
+        "- languages: German → Chinese",
+        "- steps: 7",
+        "CC0",
+        "Made up.",
+        "- beam size: 3",
+    ):
+        assert line in card.splitlines()
+    assert "## Limits\n\nNot stated." in card
+    assert 'Translator.load("bears")' in card
+    assert Checkpoint.open(tmp_path / "bears").description.training == known.training
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, lambda path: path.write_bytes(b"")])
+def test_damaged_weights_are_found(saved: Path, damage: Callable[[Path], None]) -> None:
+    damage(saved / WEIGHTS)
+    with pytest.raises(CheckpointError, match=r"model.safetensors is damaged: its sha256 must be \w+, got"):
+        Checkpoint.open(saved).model()
+
+
+def header_that_lies(path: Path) -> None:
+    """Let the header say that a tensor is larger than the file."""
+    content = path.read_bytes()
+    (size,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + size])
+    entry = next(value for name, value in header.items() if name != "__metadata__")
+    entry["shape"] = [10**6, *entry["shape"]]
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + size :])
+
+
+def endless_header(path: Path) -> None:
+    path.write_bytes(struct.pack("<Q", 2**62) + path.read_bytes()[8:])
+
+
+@pytest.mark.parametrize(
+    "damage", [cut, header_that_lies, endless_header, lambda path: path.write_bytes(b"PK")]
+)
+def test_damage_with_the_right_checksum_is_found_too(saved: Path, damage: Callable[[Path], None]) -> None:
+    damage(saved / WEIGHTS)
+    resealed(saved)
+    with pytest.raises(CheckpointError, match=r"model.safetensors is damaged, or no safetensors file: "):
+        Checkpoint.open(saved).model()
+
+
+def rename_one(weights: dict[str, torch.Tensor]) -> None:
+    weights["strange"] = weights.pop("embeddings.tokens.weight")
+
+
+def add_one(weights: dict[str, torch.Tensor]) -> None:
+    weights["strange"] = torch.zeros(1)
+
+
+def widen_one(weights: dict[str, torch.Tensor]) -> None:
+    weights["embeddings.tokens.weight"] = torch.zeros(200, 9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (rename_one, r"must have embeddings\.tokens\.weight, one of \d+ weights, but lacks it"),
+        (add_one, r"has strange, which is none of the model's \d+ weights"),
+        (widen_one, r"embeddings\.tokens\.weight must have shape \(200, 8\), got \(200, 9\)"),
+    ],
+)
+def test_weights_of_another_model(
+    saved: Path, change: Callable[[dict[str, torch.Tensor]], None], message: str
+) -> None:
+    weights = load_file(saved / WEIGHTS)
+    change(weights)
+    save_file(weights, saved / WEIGHTS)
+    resealed(saved)
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.open(saved).model()
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "checkpoint.toml", "tokenizer"])
+def test_a_missing_file(saved: Path, name: str) -> None:
+    path = saved / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(CheckpointError, match=f"must be a checkpoint, but it has no {name}"):
+        Checkpoint.open(saved)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('model = "autoregressive"', 'model = "rnn"', "model must be one of autoregressive, .*, got 'rnn'"),
+        ("vocabulary = 200", "vocabulary = 201", "vocabulary must be 201, got 200 of the tokenizer"),
+        ("format = 1", "format = 2", "format must be one of 1, got 2"),
+        (
+            "format = 1",
+            "format = 1\npickle = true",
+            "unknown key 'pickle' at the top level; valid keys: format",
+        ),
+        ("beam_size = 3", "beam_size = 'x'", "search.beam_size must be a whole number, got 'x'"),
+        ("format = 1", "format = ", "is not TOML"),
+    ],
+)
+def test_a_description_that_cannot_be_used(saved: Path, old: str, new: str, message: str) -> None:
+    rewritten(saved / "checkpoint.toml", old, new)
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.open(saved)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "width = 8",
+            "widht = 8",
+            r"unknown key 'widht' in \[config.transformer\]; valid keys: layers_encoder",
+        ),
+        ("heads = 2", "heads = 3", "width must be a multiple of heads = 3, got 8"),
+    ],
+)
+def test_settings_that_the_model_does_not_take(saved: Path, old: str, new: str, message: str) -> None:
+    rewritten(saved / "checkpoint.toml", old, new)
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.open(saved).model()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "width = 8",
+            f"width = {10**7}",
+            r"embeddings.tokens.weight must have shape \(200, 10000000\), got",
+        ),
+        ("width = 8", f"width = {10**6}", r"embeddings.tokens.weight must have shape \(200, 1000000\), got"),
+        ("width = 8", f"width = {10**9}", "no such model: "),
+        ("width = 8", f"width = {10**18}", "no such model: "),
+        ("width = 8", f"width = {10**30}", "no such model: "),
+        (
+            "layers_encoder = 1",
+            f"layers_encoder = {10**9}",
+            r"must have at most \d+ layers, .*, got 1000000001",
+        ),
+        (
+            "max_positions = 64",
+            f"max_positions = {10**12}",
+            r"positions.weight must have shape \(1000000000000, 8",
+        ),
+    ],
+)
+def test_absurd_sizes_take_no_memory(saved: Path, old: str, new: str, message: str) -> None:
+    rewritten(saved / "checkpoint.toml", old, new)
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.open(saved).model()
+
+
+def test_weights_must_be_floating_point_numbers(saved: Path) -> None:
+    weights = load_file(saved / WEIGHTS)
+    weights["embeddings.tokens.weight"] = weights["embeddings.tokens.weight"].to(torch.int64)
+    save_file(weights, saved / WEIGHTS)
+    resealed(saved)
+    with pytest.raises(CheckpointError, match=r"tokens.weight must be like torch.float32, got torch.int64"):
+        Checkpoint.open(saved).model()
+
+
+@pytest.mark.parametrize("name", ["checkpoint.toml", "tokenizer/tokenizer.toml"])
+def test_an_altered_description_is_found(saved: Path, name: str) -> None:
+    path = saved / name
+    path.write_bytes(path.read_bytes().replace(b"200", b"201", 1))
+    with pytest.raises(
+        CheckpointError, match=r"toml is damaged: its sha256 must be \w+, got \w+; if it was ed"
+    ):
+        Checkpoint.open(saved)
+
+
+def test_pipes_are_not_opened(saved: Path) -> None:
+    (saved / WEIGHTS).unlink()
+    os.mkfifo(saved / WEIGHTS)
+    with pytest.raises(CheckpointError, match=r"must be a checkpoint, but it has no model.safetensors"):
+        Checkpoint.open(saved)
+
+
+def test_what_was_replaced_comes_back_if_the_new_one_never_came(saved: Path, tokenizer: Tokenizer) -> None:
+    saved.rename(saved.with_name(".saved.old"))  # as after a kill between the two renamings
+    with pytest.raises(CheckpointError, match="vocabulary"), replaced(saved, "checkpoint.toml"):
+        raise CheckpointError("vocabulary")
+    assert Checkpoint.open(saved).tokenizer.sha256 == tokenizer.sha256
+    assert [path.name for path in saved.parent.iterdir()] == ["saved"]
+
+
+def test_a_damaged_tokenizer(saved: Path) -> None:
+    flip(saved / "tokenizer" / "tokenizer.model")
+    with pytest.raises(CheckpointError, match=r"tokenizer.model is damaged: its sha256 must be"):
+        Checkpoint.open(saved)
+
+
+def test_the_tokenizer_must_fit_when_saving(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="vocabulary must be 201, got 200 of the tokenizer"):
+        save_checkpoint(tmp_path / "new", model(vocabulary=201), tokenizer, described(201))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_is_replaced_as_a_whole(saved: Path, tokenizer: Tokenizer) -> None:
+    (saved / "left over").write_text("", encoding="utf-8")
+    save_checkpoint(saved, model(1), tokenizer, described())
+    assert torch.equal(
+        own_weights(Checkpoint.open(saved).model())["embeddings.tokens.weight"],
+        model(1).embeddings.tokens.weight,
+    )
+    assert not (saved / "left over").exists()
+    assert [path.name for path in saved.parent.iterdir()] == ["saved"]
+
+
+def test_what_is_no_checkpoint_is_not_replaced(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "one").write_text("dear", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="must not exist, be empty or be a checkpoint to be replaced"):
+        save_checkpoint(tmp_path / "letters", model(), tokenizer, described())
+    with pytest.raises(CheckpointError, match=r"cannot write .*new: (Not a directory|File exists)"):
+        save_checkpoint(tmp_path / "letters" / "one" / "new", model(), tokenizer, described())
+    assert tree(tmp_path) == {"letters/one": b"dear"}
+
+
+def test_an_average(saved: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "other", model(1), tokenizer, described())
+    average_checkpoints([saved, tmp_path / "other"], tmp_path / "mean")
+    mean = Checkpoint.open(tmp_path / "mean")
+    assert mean.description.training == {"average_of": 2}
+    for name, weight in own_weights(mean.model()).items():
+        expected = (own_weights(model(0))[name].double() + own_weights(model(1))[name].double()) / 2
+        assert torch.equal(weight, expected.float())
+
+
+def test_an_average_of_different_models_is_refused(saved: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    other = SubwordTokenizer("".join(f"w{i}\n" for i in range(196)).encode())
+    save_checkpoint(tmp_path / "words", model(), other, described())
+    wide = replace(CONFIG, label_smoothing=0.2)
+    description = describe("autoregressive", wide, 200, SEARCH)
+    save_checkpoint(tmp_path / "smooth", model(), tokenizer, description)
+    for name, what in (("words", "tokenizer"), ("smooth", "config")):
+        with pytest.raises(CheckpointError, match=f"checkpoints to average must have the same {what}, but"):
+            average_checkpoints([saved, tmp_path / name], tmp_path / "mean")
+    with pytest.raises(CheckpointError, match="at least one checkpoint must be given to average, got none"):
+        average_checkpoints([], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()

@@ -1,0 +1,186 @@
+"""Exported models as people use them: loaded like checkpoints, without torch, or refused."""
+
+import json
+import shutil
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pcfgnat.checkpoints.checkpoint import Checkpoint, CheckpointError
+from pcfgnat.cli import main
+from pcfgnat.export.engine import ExportSettings, export_engine, record_shortlist
+from pcfgnat.networks import Model
+from pcfgnat.runtimes.onnx import Engine, EngineOptions, ShortlistFacts
+from pcfgnat.text.shortlist import Shortlist
+from pcfgnat.translator import TranslateOptions, Translator, describe_model, embedded_model
+from tests.runtimes.models import save_model
+
+WHO = ("I", "Tom", "My old friend", "We", "The children")
+DOES = ("saw", "can't find", "will never forget", "wanted to buy", "lost")
+WHAT = (
+    "a small red house.",
+    "it yesterday?",
+    "the train station in Boston!",
+    "your book, because it rained.",
+)
+SENTENCES = [" ".join(words) for words in product(WHO, DOES, WHAT)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Checkpoint.open(embedded_model()).model()
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    export_engine(save_model(tmp_path / "model", "depth 1"), tmp_path / "model" / "engine")
+    return tmp_path / "model" / "engine"
+
+
+@pytest.mark.parametrize("decode", ["viterbi", "greedy", "lookahead"])
+def test_the_embedded_model_translates_as_in_torch(
+    decode: str, model: Model, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.getbasetemp() / "embedded-float32"
+    if not place.exists():
+        export_engine(embedded_model(), place)
+    tokenizer = Checkpoint.open(embedded_model()).tokenizer
+    options = TranslateOptions(decode=decode, beta=1.3, batch=16)
+    ours = Translator(Engine.load(place), tokenizer, options=options)(SENTENCES)
+    theirs = Translator(model, tokenizer, options=options)(SENTENCES)
+    assert len(SENTENCES) == 100
+    assert [found.pieces for found in ours] == [found.pieces for found in theirs]
+    assert [found.score for found in ours] == pytest.approx([found.score for found in theirs], abs=1e-3)
+
+
+def test_the_embedded_engine_loses_little(model: Model) -> None:
+    quick = Translator.load(runtime="engine")
+    assert isinstance(quick.model, Engine)
+    assert (quick.model.description.precision, quick.search) == ("int8", Translator.load().search)
+    theirs = Translator.load(runtime="torch")
+    assert not isinstance(theirs.model, Engine)
+    same = [a.text == b.text for a, b in zip(quick(SENTENCES), theirs(SENTENCES), strict=True)]
+    assert np.mean(same) > 0.75
+
+
+def test_no_torch_is_imported(exported: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pcfgnat.translator import Translator\n"
+        "from pcfgnat.cli import main\n"
+        f"assert Translator.load({str(exported)!r})('w1 w2').score < 0\n"
+        f"assert main(['translate', '--model', {str(exported)!r}, '--tree', 'w3 w4']) == 0\n"
+        "assert main(['translate', 'Hello.']) == 0\n"
+        "print(sorted({'torch', 'onnx'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_without_onnxruntime(exported: Path) -> None:
+    program = (
+        "import importlib.util, sys\n"
+        "find = importlib.util.find_spec\n"
+        "hidden = lambda name, *more: None if name == 'onnxruntime' else find(name, *more)\n"
+        "importlib.util.find_spec = hidden\n"
+        "sys.modules['onnxruntime'] = None\n"
+        "from pcfgnat.cli import main\n"
+        f"code = main(['translate', '--model', {str(exported)!r}, 'w1'])\n"
+        f"sys.exit(code + main(['translate', '--model', {str(exported.parent)!r}, 'w1']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 2  # only the first one failed: the other ran on torch
+    assert "is an exported model, which needs onnxruntime: pip install 'pcfgnat[engine]'" in done.stderr
+
+
+def test_a_checkpoint_runs_on_the_engine_inside_it(exported: Path) -> None:
+    checkpoint = exported.parent
+    assert isinstance(Translator.load(checkpoint).model, Engine)
+    assert isinstance(Translator.load(exported).model, Engine)
+    assert not isinstance(Translator.load(checkpoint, runtime="torch").model, Engine)
+    sampling = TranslateOptions(decode="sample")  # is for torch
+    assert not isinstance(Translator.load(checkpoint, options=sampling).model, Engine)
+    with pytest.raises(ValueError, match="decode must be one of viterbi, greedy, lookahead for this model"):
+        Translator.load(exported, options=sampling)
+    with pytest.raises(CheckpointError, match="it must run on cpu, got cuda"):
+        Translator.load(exported, "cuda")
+    save_model(checkpoint.parent / "bare", "depth 1")
+    with pytest.raises(CheckpointError, match="must be an exported model or have one in"):
+        Translator.load(checkpoint.parent / "bare", runtime="engine")
+    assert describe_model(exported).model == describe_model(checkpoint).model == "pcfg"
+
+
+def test_an_engine_of_other_weights_is_refused(exported: Path) -> None:
+    moved = exported.parent.parent / "engine"
+    exported.rename(moved)
+    save_model(exported.parent, "depth 0")
+    moved.rename(exported)
+    with pytest.raises(CheckpointError, match=r"was exported from other weights than .*: export again"):
+        Translator.load(exported.parent)
+
+
+@pytest.mark.parametrize("name", ["network.onnx", "tables/tokens.npy", "tokenizer/vocabulary.txt"])
+def test_damage_is_found(exported: Path, name: str) -> None:
+    path = exported / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its sha256 must be"):
+        Translator.load(exported)
+    path.write_bytes(content[:10])
+    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its sha256 must be"):
+        Translator.load(exported)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=f"cannot read .*{path.name}: No such file"):
+        Translator.load(exported)
+
+
+def test_a_description_must_not_point_elsewhere(exported: Path) -> None:
+    path = exported / "engine.toml"
+    path.write_text(path.read_text().replace('"network.onnx"', '"../../network.onnx"'))
+    with pytest.raises(CheckpointError, match=r"must name files below it, got '../../network\.onnx'"):
+        Translator.load(exported)
+    path.write_text("format = 1\n")
+    with pytest.raises(CheckpointError, match=r"engine\.toml"):
+        Translator.load(exported)
+
+
+def test_nothing_else_is_replaced(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("x")
+    with pytest.raises(CheckpointError, match="must not exist, be empty or be"):
+        export_engine(exported.parent, tmp_path / "precious")
+    assert (tmp_path / "precious" / "thesis.txt").exists()
+    before = (exported / "engine.toml").read_bytes()
+    export_engine(exported.parent, exported)
+    assert (exported / "engine.toml").read_bytes() == before
+    assert not list(exported.parent.glob(".*"))
+
+
+def test_the_shortlist_is_used_if_it_costs_little(tmp_path: Path) -> None:
+    save_model(tmp_path / "model", "depth 1")
+    few = Shortlist(np.array([7], np.uint32), np.zeros(45, np.int64), np.zeros(0, np.uint32))
+    export_engine(tmp_path / "model", tmp_path / "out", ExportSettings(shortlist=few))
+    exact = Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces
+    record_shortlist(tmp_path / "out", ShortlistFacts(bleu_lost=0.11, sentences=9, types=1.0))
+    assert Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces == exact
+    record_shortlist(tmp_path / "out", ShortlistFacts(bleu_lost=0.1, sentences=9, types=1.0))
+    short = Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces
+    assert set(short) <= {"w1", "w9", "w17", "w5", "w3"}
+    assert short != exact
+    wanted = EngineOptions(exact=True)
+    assert Translator.load(tmp_path / "out", engine=wanted)("w1 w9 w17 w5").pieces == exact
+
+
+def test_info_says_what_it_is(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(exported), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["model"], facts["precision"], facts["longest source"]) == ("pcfg", "float32", 24)
+    shutil.rmtree(exported / "tables")
+    assert main(["info", str(exported)]) == 2
+    assert "cannot read" in capsys.readouterr().err
