@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from pcfgnat.config import load_config
-from pcfgnat.networks import MODELS, Batch, Model
+from pcfgnat.networks import NETWORKS, Batch, Model
 from pcfgnat.nn import emission
 from pcfgnat.structures import Padded, backend
 from pcfgnat.training import TrainConfig
@@ -213,7 +213,7 @@ def main() -> None:
     emission.NEGLIGIBLE = 0.0  # the gradient of every node, also of those that a trained model leaves out
     config = load_config(TrainConfig, CONFIG)
     torch.manual_seed(1)
-    model = MODELS[config.model_name][0](config.model_config(), VOCABULARY)
+    model = NETWORKS[config.network_name][0](config.network_config(), VOCABULARY)
     given = replace(Assumptions(), efficiency=options.efficiency, mean_length=options.mean_length)
     counts = [counted(model, length) for length in options.lengths]
     for line in report(model, counts, given):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pcfgnat.config import from_dict, load_toml
-from pcfgnat.networks import MODELS
+from pcfgnat.networks import NETWORKS
 from pcfgnat.text import LearnSettings, PrepareSettings, prepare
 from pcfgnat.training import TrainConfig, train
 from tests.text.bilingual import sentences, write_pair
@@ -69,7 +69,7 @@ def merged(plain: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_there_is_one_for_every_model_and_every_corpus_of_the_paper() -> None:
-    assert {load_toml(path)["model"]["name"] for path in CONFIGS} == set(MODELS)
+    assert {load_toml(path)["model"]["name"] for path in CONFIGS} == set(NETWORKS)
     directions = {"wmt14": ("en_de", "de_en"), "wmt17": ("zh_en", "en_zh"), "wmt16": ("en_ro", "ro_en")}
     assert {name(path) for path in PAPER} == {
         f"{task}/pcfg_{pair}" for task, pairs in directions.items() for pair in pairs

@@ -61,7 +61,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("damage")
     saved(place / "checkpoint")
     data = prepared(place)
-    train(small_run(data, place / "run", "steps=1", "model.transformer.width=4", "model.transformer.ffn=4"))
+    train(small_run(data, place / "run", "steps=1", "network.transformer.width=4", "network.transformer.ffn=4"))
     for older in sorted((place / "run" / "state").iterdir())[:-1]:
         shutil.rmtree(older)
     return place

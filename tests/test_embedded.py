@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.translator import Translator, embedded_model
+from pcfgnat.translator import Translator, bundled_model
 
 MEGABYTE = 2**20
 
@@ -16,15 +16,15 @@ def translator() -> Translator:
 
 
 def test_is_small() -> None:
-    files = [path for path in Path(embedded_model()).rglob("*") if path.is_file()]
+    files = [path for path in Path(bundled_model()).rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 20 * MEGABYTE
 
 
 def test_says_what_it_is() -> None:
-    description = Checkpoint.open(embedded_model()).description
+    description = Checkpoint.open(bundled_model()).description
     assert description.model == "pcfg"
     assert (description.languages.source, description.languages.target) == ("en", "de")
-    card = (Path(embedded_model()) / "README.md").read_text(encoding="utf-8")
+    card = (Path(bundled_model()) / "README.md").read_text(encoding="utf-8")
     assert "tatoeba.org" in card
     assert "CC-BY 2.0 FR" in card
 

@@ -7,7 +7,7 @@ numbers is guarded too. If a change is meant to change them, `python -m tests.te
 import pytest
 import torch
 
-from pcfgnat.networks import MODELS
+from pcfgnat.networks import NETWORKS
 from tests.training.test_learner import batch, learner
 
 STEPS = 5
@@ -22,18 +22,18 @@ RECORDED = {
 
 def losses(name: str) -> list[float]:
     """Train for a few steps with two unequal batches each."""
-    chosen = learner(f"model.name={name}", "ema.decay=0.9")
+    chosen = learner(f"network.name={name}", "ema.decay=0.9")
     torch.manual_seed(1)
     batches = [batch(0, 1, 2), batch(3)]
     return [chosen.step(batches, 1e-3, step / STEPS, step).loss for step in range(STEPS)]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_losses_are_those_of_before(name: str) -> None:
     assert losses(name) == pytest.approx(RECORDED[name], rel=1e-5)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for model in MODELS:
+    for model in NETWORKS:
         print(f'    "{model}": [{", ".join(f"{loss:.7g}" for loss in losses(model))}],')

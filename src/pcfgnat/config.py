@@ -125,7 +125,7 @@ def override(data: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, A
             if not isinstance(table, dict):
                 place = ".".join(tables[:depth])
                 raise ConfigError(f"{assignment!r}: {place} must be a table, got {table!r}")
-        table[name] = _parsed(text.strip())
+        table[name] = parsed_value(text.strip())
     return result
 
 
@@ -218,7 +218,8 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _parsed(text: str) -> Any:
+def parsed_value(text: str) -> Any:
+    """Return a value as TOML writes it; what is not TOML is a string."""
     try:
         data = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

@@ -107,7 +107,7 @@ def test_killed_gone_on_with_and_partly_impossible(data: Path, tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_grid_of_grammars_killed_and_gone_on_with(data: Path, tmp_path: Path) -> None:
-    config = written(tmp_path, data, "model.name=pcfg", "steps=2", "validation.every=2")
+    config = written(tmp_path, data, "network.name=pcfg", "steps=2", "validation.every=2")
     axes = ["lambda=1,2", "glancing=on,off", "decode=viterbi,greedy"]
     output = tmp_path / "out"
     second = output / "lambda-1_glancing-off"

@@ -13,7 +13,7 @@ from pcfgnat.config import ConfigError, dump_toml
 from tests.analysis.subjects import png_size
 from tests.training.small_runs import settings
 
-GRAMMAR = ("model.name=pcfg", "model.upsampling=4", "model.glancing.first=0.5")
+GRAMMAR = ("network.name=pcfg", "network.upsampling=4", "objective.glancing.first=0.5")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from pcfgnat.analysis import AnalysisError, Subject, concentration, concentration_report
 from pcfgnat.analysis.lengths import by_length, mean, quantile, standard_error
-from pcfgnat.networks import ParallelModel
+from pcfgnat.networks import CanvasNetwork
 from pcfgnat.networks.ctc import BLANK
 from pcfgnat.structures import CTC, DAG, RHPCFG, Padded
 from tests.analysis.subjects import png_size, subject, texts
@@ -26,7 +26,7 @@ PAIRS = [
 ]
 
 
-def enumerated(model: ParallelModel, source: list[int], target: list[int]) -> list[float]:
+def enumerated(model: CanvasNetwork, source: list[int], target: list[int]) -> list[float]:
     """Log-probabilities of all structures of a target, best first."""
     distribution = model.translation_distribution(Padded.from_lists([source]))
     if isinstance(distribution, RHPCFG):

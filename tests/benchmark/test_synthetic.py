@@ -3,7 +3,7 @@ import torch
 
 from pcfgnat.benchmark.products import Product, pcfg_products
 from pcfgnat.benchmark.synthetic import learn_tokenizer, random_shortlist, sentences
-from pcfgnat.networks import PCFG, PCFGConfig
+from pcfgnat.networks import PCFGNetwork, PCFGConfig
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import SentencePieceTokenizer
@@ -49,7 +49,7 @@ def test_products_are_those_of_the_network(copy_input: bool) -> None:
     config = PCFGConfig(
         shape, upsampling=2, rules=LinkConfig(heads=2, positions=False), copy_input=copy_input
     )
-    model = PCFG(config, 50).eval()
+    model = PCFGNetwork(config, 50).eval()
     source = Padded.from_lists([[2, *range(10, 17), 3]] * 3)
     with torch.profiler.profile(with_flops=True) as profile:
         model.translate(source, Search("greedy"))

@@ -18,7 +18,7 @@ from pcfgnat.checkpoints.checkpoint import (
     CheckpointError,
     Description,
     Languages,
-    SearchDefaults,
+    DecodingDefaults,
     average_checkpoints,
     describe,
     load_weights,
@@ -28,14 +28,14 @@ from pcfgnat.checkpoints.checkpoint import (
 )
 from pcfgnat.checkpoints.metadata import replaced
 from pcfgnat.config import SEAL, load_toml, sealed_toml
-from pcfgnat.networks import Autoregressive, AutoregressiveConfig
+from pcfgnat.networks import AutoregressiveNetwork, AutoregressiveConfig
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.structures import Padded
 from pcfgnat.text import LearnSettings, SentencePieceTokenizer, SubwordTokenizer, Tokenizer
 from tests.text.bilingual import sentences, tree
 
 CONFIG = AutoregressiveConfig(TransformerConfig(1, 1, width=8, ffn=16, heads=2, max_positions=64))
-SEARCH = SearchDefaults("beam", length_penalty=1.2, beam_size=3)
+SEARCH = DecodingDefaults("beam", length_penalty=1.2, beam_size=3)
 WEIGHTS = "model.safetensors"
 
 
@@ -45,9 +45,9 @@ def tokenizer() -> Tokenizer:
     return SentencePieceTokenizer.learn(texts, LearnSettings(vocabulary_size=200))
 
 
-def model(seed: int = 0, vocabulary: int = 200) -> Autoregressive:
+def model(seed: int = 0, vocabulary: int = 200) -> AutoregressiveNetwork:
     torch.manual_seed(seed)
-    return Autoregressive(CONFIG, vocabulary).eval()
+    return AutoregressiveNetwork(CONFIG, vocabulary).eval()
 
 
 def described(vocabulary: int = 200) -> Description:

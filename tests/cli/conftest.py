@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcfgnat.checkpoints.checkpoint import Languages, SearchDefaults, describe, save_checkpoint
-from pcfgnat.networks import PCFG, Autoregressive, AutoregressiveConfig, Model, PCFGConfig
+from pcfgnat.checkpoints.checkpoint import Languages, DecodingDefaults, describe, save_checkpoint
+from pcfgnat.networks import PCFGNetwork, AutoregressiveNetwork, AutoregressiveConfig, Model, PCFGConfig
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import (
     LearnSettings,
@@ -56,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     _save(root / "teacher", _autoregressive(tokenizer, 0), "autoregressive", tokenizer)
     _save(root / "other", _autoregressive(tokenizer, 1), "autoregressive", tokenizer)
     torch.manual_seed(2)
-    grammar = PCFG(PCFGConfig(SMALL, upsampling=2, rules=LinkConfig(heads=2)), tokenizer.vocabulary_size)
+    grammar = PCFGNetwork(PCFGConfig(SMALL, upsampling=2, rules=LinkConfig(heads=2)), tokenizer.vocabulary_size)
     _save(root / "grammar", grammar, "pcfg", tokenizer)
     subwords = SubwordTokenizer.from_file(vocabulary)
     _save(root / "marked", _autoregressive(subwords, 3), "autoregressive", subwords)
@@ -77,9 +77,9 @@ def _settings(root: Path, output: Path) -> PrepareSettings:
     )
 
 
-def _autoregressive(tokenizer: Tokenizer, seed: int) -> Autoregressive:
+def _autoregressive(tokenizer: Tokenizer, seed: int) -> AutoregressiveNetwork:
     torch.manual_seed(seed)
-    model = Autoregressive(AutoregressiveConfig(SMALL), tokenizer.vocabulary_size)
+    model = AutoregressiveNetwork(AutoregressiveConfig(SMALL), tokenizer.vocabulary_size)
     for weight in model.parameters():
         weight.data *= 1.5  # to have opinions
     return model
@@ -87,6 +87,6 @@ def _autoregressive(tokenizer: Tokenizer, seed: int) -> Autoregressive:
 
 def _save(directory: Path, model: Model, name: str, tokenizer: Tokenizer) -> None:
     config = model.config
-    search = SearchDefaults.of(replace(model.default_search, beam_size=2))
+    search = DecodingDefaults.of(replace(model.default_search, beam_size=2))
     description = describe(name, config, tokenizer.vocabulary_size, search)
     save_checkpoint(directory, model, tokenizer, replace(description, languages=Languages("de", "zh")))

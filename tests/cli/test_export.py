@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.cli import main
-from pcfgnat.runtimes.onnx import Engine, EngineDescription
+from pcfgnat.runtimes.onnx import Engine, ExportedMetadata
 from pcfgnat.translator import Translator, describe_model
 from tests.cli.conftest import World
 
@@ -18,7 +18,7 @@ def test_export_with_a_shortlist(world: World, tmp_path: Path, capsys: pytest.Ca
     assert printed.out == f"exported to {output}\n"
     assert "the shortlist keeps" in printed.err
     about = describe_model(output)
-    assert isinstance(about, EngineDescription)
+    assert isinstance(about, ExportedMetadata)
     assert about.shortlist is not None
     assert (about.precision, about.shortlist.sentences) == ("int8", 6)
     translator = Translator.load(output)

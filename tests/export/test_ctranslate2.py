@@ -8,9 +8,9 @@ import ctranslate2
 import pytest
 import torch
 
-from pcfgnat.checkpoints.checkpoint import SearchDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import DecodingDefaults, describe, save_checkpoint
 from pcfgnat.export.ctranslate2 import convert
-from pcfgnat.networks import PCFG, SPECIAL_TOKENS, Autoregressive, AutoregressiveConfig, Model, PCFGConfig
+from pcfgnat.networks import PCFGNetwork, SPECIAL_TOKENS, AutoregressiveNetwork, AutoregressiveConfig, Model, PCFGConfig
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import LearnSettings, SentencePieceTokenizer, Tokenizer
@@ -34,13 +34,13 @@ def tokenizer() -> SentencePieceTokenizer:
     return SentencePieceTokenizer.learn(lines, LearnSettings(vocabulary_size=150))
 
 
-def random_model(config: TransformerConfig, pull: float, vocabulary: int) -> Autoregressive:
+def random_model(config: TransformerConfig, pull: float, vocabulary: int) -> AutoregressiveNetwork:
     """A model that ends its sentences and never wants a special token inside.
 
     Both sides ban those, but only CTranslate2 gives their share of the probability to the others.
     """
     torch.manual_seed(1)
-    model = Autoregressive(AutoregressiveConfig(config), vocabulary).eval()
+    model = AutoregressiveNetwork(AutoregressiveConfig(config), vocabulary).eval()
     norms = [module for module in model.decoder.modules() if isinstance(module, torch.nn.LayerNorm)]
     last = norms[-1]  # around the last feed-forward, or the decoder's own
     with torch.no_grad():
@@ -57,7 +57,7 @@ def random_model(config: TransformerConfig, pull: float, vocabulary: int) -> Aut
 
 
 def saved(directory: Path, model: Model, name: str, tokenizer: Tokenizer) -> Path:
-    search = SearchDefaults.of(model.default_search)
+    search = DecodingDefaults.of(model.default_search)
     save_checkpoint(
         directory, model, tokenizer, describe(name, model.config, tokenizer.vocabulary_size, search)
     )
@@ -119,7 +119,7 @@ def test_tokenizer_and_longest_length_come_along(tokenizer: SentencePieceTokeniz
 
 
 def test_what_cannot_be_converted(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
-    grammar = PCFG(PCFGConfig(SMALL), tokenizer.vocabulary_size)
+    grammar = PCFGNetwork(PCFGConfig(SMALL), tokenizer.vocabulary_size)
     path = saved(tmp_path / "grammar", grammar, "pcfg", tokenizer)
     with pytest.raises(ValueError, match=r"autoregressive models only, but .* is a pcfg model"):
         convert(path, tmp_path / "theirs")

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint, SearchDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint, DecodingDefaults, describe, save_checkpoint
 from pcfgnat.config import SEAL, load_config, load_toml, sealed_toml
 from pcfgnat.draw import draw_terminal
-from pcfgnat.networks import PCFG, PCFGConfig
+from pcfgnat.networks import PCFGNetwork, PCFGConfig
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.storage.growing import GrowingFiles
 from pcfgnat.structures import ParseTree, SupportTree
@@ -247,7 +247,7 @@ def saved(directory: Path) -> Path:
         upsampling=2,
         rules=LinkConfig(heads=2),
     )
-    search = SearchDefaults("viterbi")
+    search = DecodingDefaults("viterbi")
     tokenizer = SentencePieceTokenizer(model("identity"))
-    save_checkpoint(directory, PCFG(config, 150), tokenizer, describe("pcfg", config, 150, search))
+    save_checkpoint(directory, PCFGNetwork(config, 150), tokenizer, describe("pcfg", config, 150, search))
     return directory

@@ -6,18 +6,18 @@ from dataclasses import replace
 import torch
 
 from pcfgnat.networks import (
-    PCFG,
-    Collapsing,
+    PCFGNetwork,
+    CTCNetwork,
     CTCConfig,
     DAGConfig,
-    DirectedAcyclic,
-    ParallelModel,
+    DAGNetwork,
+    CanvasNetwork,
     PCFGConfig,
-    Vanilla,
-    VanillaConfig,
+    SlotsNetwork,
+    SlotsConfig,
 )
-from pcfgnat.networks.glancing import GlancingConfig
-from pcfgnat.networks.vanilla import SAME_LENGTH
+from pcfgnat.objectives import Glancing
+from pcfgnat.networks.slots import SAME_LENGTH
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from tests.networks.sentences import VOCABULARY
 
@@ -29,26 +29,26 @@ LARGER = TransformerConfig(
     layers_encoder=2, layers_decoder=2, width=64, ffn=128, heads=4, dropout=0.0, max_positions=40
 )
 LINKS = LinkConfig(heads=2)
-GLANCING = GlancingConfig()
+GLANCING = Glancing()
 
-Builder = Callable[[TransformerConfig, GlancingConfig, bool], ParallelModel]
+Builder = Callable[[TransformerConfig, Glancing, bool], CanvasNetwork]
 BUILDERS: dict[str, Builder] = {
-    "pcfg": lambda t, g, copy: PCFG(PCFGConfig(t, g, copy, upsampling=2, rules=LINKS), VOCABULARY),
-    "pcfg of depth 2": lambda t, g, copy: PCFG(
+    "pcfg": lambda t, g, copy: PCFGNetwork(PCFGConfig(t, g, copy, upsampling=2, rules=LINKS), VOCABULARY),
+    "pcfg of depth 2": lambda t, g, copy: PCFGNetwork(
         PCFGConfig(t, g, copy, upsampling=2, prefix_depth=2, rules=LINKS), VOCABULARY
     ),
-    "dag": lambda t, g, copy: DirectedAcyclic(
+    "dag": lambda t, g, copy: DAGNetwork(
         DAGConfig(t, g, copy, upsampling=3, transitions=LINKS), VOCABULARY
     ),
-    "ctc": lambda t, g, copy: Collapsing(CTCConfig(t, g, copy), VOCABULARY),
-    "vanilla": lambda t, g, copy: Vanilla(VanillaConfig(t, g, copy), VOCABULARY),
+    "ctc": lambda t, g, copy: CTCNetwork(CTCConfig(t, g, copy), VOCABULARY),
+    "vanilla": lambda t, g, copy: SlotsNetwork(SlotsConfig(t, g, copy), VOCABULARY),
 }
 STRATEGIES = [
-    *[("pcfg", strategy) for strategy in PCFG.strategies],
+    *[("pcfg", strategy) for strategy in PCFGNetwork.strategies],
     ("pcfg of depth 2", "viterbi"),
-    *[("dag", strategy) for strategy in DirectedAcyclic.strategies],
-    *[("ctc", strategy) for strategy in Collapsing.strategies],
-    *[("vanilla", strategy) for strategy in Vanilla.strategies],
+    *[("dag", strategy) for strategy in DAGNetwork.strategies],
+    *[("ctc", strategy) for strategy in CTCNetwork.strategies],
+    *[("vanilla", strategy) for strategy in SlotsNetwork.strategies],
 ]
 SEARCHES = [pair for pair in STRATEGIES if pair[1] != "sample"]
 # those that compare all lengths
@@ -63,20 +63,20 @@ BY_LENGTH = [
 def made(
     name: str,
     transformer: TransformerConfig = SMALL,
-    glancing: GlancingConfig = GLANCING,
+    glancing: Glancing = GLANCING,
     copy_input: bool = False,
     seed: int = 0,
-) -> ParallelModel:
+) -> CanvasNetwork:
     """A model of random weights, large enough to have opinions."""
     torch.manual_seed(seed)
     model = BUILDERS[name](transformer, glancing, copy_input).double().eval()
     for weight in model.parameters():
         weight.data *= 1.5
-    if isinstance(model, Vanilla):
+    if isinstance(model, SlotsNetwork):
         predict_length(model, SAME_LENGTH - 1)
     return model
 
 
-def predict_length(model: Vanilla, label: int) -> None:
+def predict_length(model: SlotsNetwork, label: int) -> None:
     """Let the most probable length be that of one class; at SAME_LENGTH it is the source's."""
     model.length.bias.data[label] = 50.0

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from pcfgnat.networks import MODELS, SPECIAL_TOKENS, Autoregressive, AutoregressiveConfig, Batch
+from pcfgnat.networks import NETWORKS, SPECIAL_TOKENS, AutoregressiveNetwork, AutoregressiveConfig, Batch
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens
 from tests.networks.sentences import (
@@ -31,18 +31,18 @@ VARIANTS = [
 ]
 
 
-def made(config: TransformerConfig = SMALL, vocabulary: int = VOCABULARY, seed: int = 0) -> Autoregressive:
+def made(config: TransformerConfig = SMALL, vocabulary: int = VOCABULARY, seed: int = 0) -> AutoregressiveNetwork:
     """A model of random weights, large enough to have opinions."""
     torch.manual_seed(seed)
-    model = Autoregressive(AutoregressiveConfig(config), vocabulary).double().eval()
+    model = AutoregressiveNetwork(AutoregressiveConfig(config), vocabulary).double().eval()
     for weight in model.parameters():
         weight.data *= 1.5
     return model
 
 
 def test_is_known_by_name() -> None:
-    build, config = MODELS["autoregressive"]
-    assert isinstance(build(config(SMALL), VOCABULARY), Autoregressive)
+    build, config = NETWORKS["autoregressive"]
+    assert isinstance(build(config(SMALL), VOCABULARY), AutoregressiveNetwork)
 
 
 def test_loss_is_what_its_formula_says() -> None:
@@ -57,12 +57,12 @@ def test_loss_is_what_its_formula_says() -> None:
     assert loss.value.item() == pytest.approx(total / 8)
     assert loss.metrics["nll"] == pytest.approx(nll / 8)
     assert (loss.sentences, loss.tokens, loss.skipped) == (2, 8, 0)
-    plain = Autoregressive(AutoregressiveConfig(SMALL, label_smoothing=0.0), VOCABULARY).double().eval()
+    plain = AutoregressiveNetwork(AutoregressiveConfig(SMALL, label_smoothing=0.0), VOCABULARY).double().eval()
     plain.load_state_dict(model.state_dict())
     assert plain.loss(batch, 0.0).value.item() == pytest.approx(nll / 8)
 
 
-def next_token(model: Autoregressive, source: Padded, prefix: list[int]) -> torch.Tensor:
+def next_token(model: AutoregressiveNetwork, source: Padded, prefix: list[int]) -> torch.Tensor:
     """Log-probabilities after a prefix, from what all its continuations cost."""
     continued = Padded.from_lists([[*prefix, token] for token in range(VOCABULARY)])
     sources = Padded(source.ids.expand(VOCABULARY, -1), source.lengths.expand(VOCABULARY))
@@ -239,7 +239,7 @@ def test_bad_input_is_named() -> None:
 def test_learns(task: ToyTask) -> None:
     torch.manual_seed(0)
     config = replace(SMALL, width=64, ffn=128, heads=4, dropout=0.0)
-    model = Autoregressive(AutoregressiveConfig(config), task.vocabulary)
+    model = AutoregressiveNetwork(AutoregressiveConfig(config), task.vocabulary)
     train(model, task, Training(steps=350, rate=3e-3))
     assert exact_match(model, task, Search("greedy")) >= 0.99
     assert exact_match(model, task, Search("beam")) >= 0.99

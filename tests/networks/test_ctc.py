@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from pcfgnat.networks import Batch, Collapsing, CTCConfig
+from pcfgnat.networks import Batch, CTCNetwork, CTCConfig
 from pcfgnat.networks.ctc import BLANK
-from pcfgnat.networks.glancing import GlancingConfig
+from pcfgnat.objectives import Glancing
 from pcfgnat.structures import CTC, Padded, Search
 from tests.networks.parallel_models import LARGER, made
 from tests.networks.sentences import BOS, EOS, one, sentences
@@ -60,7 +60,7 @@ def test_glancing_is_off_unless_asked_for() -> None:
     assert not CTCConfig().glancing.enabled
     batch = Batch(Padded.from_lists(sentences(5)), Padded.from_lists(sentences(4, seed=1)))
     assert "revealed" not in made("ctc", glancing=CTCConfig().glancing).train().loss(batch, 0.0).metrics
-    assert "revealed" in made("ctc", glancing=GlancingConfig()).train().loss(batch, 0.0).metrics
+    assert "revealed" in made("ctc", glancing=Glancing()).train().loss(batch, 0.0).metrics
 
 
 def test_bad_configs_are_named() -> None:
@@ -69,11 +69,11 @@ def test_bad_configs_are_named() -> None:
 
 
 @shapes_unchecked()
-@pytest.mark.parametrize("glancing", [CTCConfig().glancing, GlancingConfig()], ids=["plain", "glancing"])
+@pytest.mark.parametrize("glancing", [CTCConfig().glancing, Glancing()], ids=["plain", "glancing"])
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
-def test_learns(task: ToyTask, glancing: GlancingConfig) -> None:
+def test_learns(task: ToyTask, glancing: Glancing) -> None:
     torch.manual_seed(0)
-    model = Collapsing(CTCConfig(LARGER, glancing), task.vocabulary)
+    model = CTCNetwork(CTCConfig(LARGER, glancing), task.vocabulary)
     train(model, task, Training.short())
     for strategy in ("greedy", "beam"):
         assert exact_match(model, task, Search(strategy), sentences=100) >= 0.97

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from pcfgnat.networks import Batch, DAGConfig, DirectedAcyclic
+from pcfgnat.networks import Batch, DAGConfig, DAGNetwork
 from pcfgnat.nn import LinkConfig
 from pcfgnat.structures import DAG, Padded, Search
 from tests.networks.parallel_models import LARGER, SMALL, made
@@ -15,15 +15,15 @@ from tests.support.oracle import log_sum
 from tests.support.unchecked import shapes_unchecked
 
 
-def lattice_of(model: DirectedAcyclic, *lengths: int) -> DAG:
+def lattice_of(model: DAGNetwork, *lengths: int) -> DAG:
     lattice = model.translation_distribution(Padded.from_lists(sentences(*lengths)))
     assert isinstance(lattice, DAG)
     return lattice
 
 
-def model_of(config: LinkConfig, upsampling: int = 3) -> DirectedAcyclic:
+def model_of(config: LinkConfig, upsampling: int = 3) -> DAGNetwork:
     torch.manual_seed(0)
-    return DirectedAcyclic(DAGConfig(SMALL, upsampling=upsampling, transitions=config), VOCABULARY).double()
+    return DAGNetwork(DAGConfig(SMALL, upsampling=upsampling, transitions=config), VOCABULARY).double()
 
 
 def test_transitions_are_distributions_over_later_vertices() -> None:
@@ -51,7 +51,7 @@ def test_without_extras_a_transition_is_one_softmax_of_products() -> None:
 
 def test_log_prob_equals_enumeration() -> None:
     model = made("dag")
-    assert isinstance(model, DirectedAcyclic)
+    assert isinstance(model, DAGNetwork)
     lattice = lattice_of(model, 2)
     for target in sentences(2, 3, 5):
         expected = log_sum([score for score, _ in dag_oracle(lattice, 0).of(target)])
@@ -83,7 +83,7 @@ def test_bad_configs_are_named() -> None:
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
 def test_learns(task: ToyTask) -> None:
     torch.manual_seed(0)
-    model = DirectedAcyclic(DAGConfig(LARGER, upsampling=4, transitions=LinkConfig(4)), task.vocabulary)
+    model = DAGNetwork(DAGConfig(LARGER, upsampling=4, transitions=LinkConfig(4)), task.vocabulary)
     train(model, task, Training.short())
     for strategy in ("joint-viterbi", "viterbi", "lookahead", "greedy"):
         assert exact_match(model, task, Search(strategy), sentences=100) >= 0.97

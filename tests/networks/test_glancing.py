@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from pcfgnat.networks import Batch, ParallelModel, parallel
-from pcfgnat.networks.glancing import GlancingConfig, Revealed, reveal
-from pcfgnat.networks.parallel import Canvas
+from pcfgnat.networks import Batch, CanvasNetwork, parallel
+from pcfgnat.objectives import Glancing, Revealed, reveal
+from pcfgnat.networks.canvas import Canvas
 from pcfgnat.structures import Padded, SequenceDistribution
 from tests.networks.parallel_models import BUILDERS, SMALL, UNDROPPED, made
 from tests.networks.sentences import batch_of
@@ -70,24 +70,24 @@ def test_sentences_without_a_structure_are_shown_nothing() -> None:
 
 
 def test_the_ratio_falls_linearly() -> None:
-    config = GlancingConfig()
+    config = Glancing()
     found = [config.ratio(progress) for progress in (-1.0, 0.0, 0.25, 0.5, 1.0, 2.0)]
     assert found == pytest.approx([0.5, 0.5, 0.4, 0.3, 0.1, 0.1])
     assert config.enabled
-    assert GlancingConfig(0.0, 0.1).enabled
-    assert not GlancingConfig(0.0, 0.0).enabled
+    assert Glancing(0.0, 0.1).enabled
+    assert not Glancing(0.0, 0.0).enabled
     with pytest.raises(ValueError, match=r"first must be in 0 … 1, got 1\.5"):
-        GlancingConfig(first=1.5)
+        Glancing(first=1.5)
     with pytest.raises(ValueError, match=r"last must be in 0 … 1, got -0\.1"):
-        GlancingConfig(last=-0.1)
+        Glancing(last=-0.1)
     with pytest.raises(ValueError, match="shortlist must be at least 0, got -1"):
-        GlancingConfig(shortlist=-1)
+        Glancing(shortlist=-1)
 
 
 class Spy:
     """Keeps what goes through a model's decoder, its distributions and `reveal`, and changes nothing."""
 
-    def __init__(self, model: ParallelModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, model: CanvasNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
         self.inputs: list[Tensor] = []
         self.states: list[Tensor] = []
         self.canvases: list[Canvas] = []
@@ -119,7 +119,7 @@ def learnable() -> Batch:
 
 @every_model
 def test_both_passes_drop_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = made(name, replace(SMALL, dropout=0.3), GlancingConfig(0.0, 1.0)).train()
+    model = made(name, replace(SMALL, dropout=0.3), Glancing(0.0, 1.0)).train()
     spy = Spy(model, monkeypatch)
     model.loss(learnable(), 0.0)  # shows nothing
     first, second = spy.states
@@ -132,12 +132,12 @@ def test_both_passes_drop_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 @every_model
 def test_nothing_is_shown_in_validation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = made(name, glancing=GlancingConfig(1.0, 1.0))
+    model = made(name, glancing=Glancing(1.0, 1.0))
     spy = Spy(model, monkeypatch)
     loss = model.loss(learnable(), 0.0)
     assert (len(spy.states), spy.shown) == (1, [])
     assert not {"revealed", "glancing_accuracy"} & set(loss.metrics)
-    hidden = made(name, glancing=GlancingConfig(0.0, 0.0)).loss(learnable(), 0.0)
+    hidden = made(name, glancing=Glancing(0.0, 0.0)).loss(learnable(), 0.0)
     assert_close(loss.value, hidden.value)
 
 
@@ -145,7 +145,7 @@ def test_nothing_is_shown_in_validation(name: str, monkeypatch: pytest.MonkeyPat
 def test_nodes_are_shown_their_tokens_and_the_figures_say_so(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = made(name, UNDROPPED, GlancingConfig(0.6, 0.6)).train()
+    model = made(name, UNDROPPED, Glancing(0.6, 0.6)).train()
     spy = Spy(model, monkeypatch)
     loss = model.loss(learnable(), 0.0)
     ((position, predicted, shown),) = spy.shown
@@ -171,7 +171,7 @@ def test_nodes_are_shown_their_tokens_and_the_figures_say_so(
 def test_forced_nodes_emit_their_own_token_only(
     name: str, force_emit: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = made(name, UNDROPPED, GlancingConfig(0.6, 0.6, force_emit=force_emit)).train()
+    model = made(name, UNDROPPED, Glancing(0.6, 0.6, force_emit=force_emit)).train()
     spy, batch = Spy(model, monkeypatch), learnable()
     loss = model.loss(batch, 0.0)
     canvas, shown = spy.canvases[-1], spy.shown[0][2]
@@ -190,7 +190,7 @@ def test_forced_nodes_emit_their_own_token_only(
 @every_model
 def test_a_shortlist_of_everything_changes_nothing(name: str) -> None:
     def loss(shortlist: int | None) -> tuple[float, dict[str, float]]:
-        model = made(name, UNDROPPED, GlancingConfig(0.6, 0.6, shortlist=shortlist)).train()
+        model = made(name, UNDROPPED, Glancing(0.6, 0.6, shortlist=shortlist)).train()
         torch.manual_seed(3)
         found = model.loss(learnable(), 0.0)
         return found.value.item(), found.metrics

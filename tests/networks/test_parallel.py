@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from pcfgnat.networks import MODELS, SPECIAL_TOKENS, Batch, ParallelModel
-from pcfgnat.networks.glancing import GlancingConfig
-from pcfgnat.networks.parallel import Memory, _opposite
+from pcfgnat.networks import NETWORKS, SPECIAL_TOKENS, Batch, CanvasNetwork
+from pcfgnat.objectives import Glancing
+from pcfgnat.networks.canvas import Memory, _opposite
 from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens, backend
 from tests.networks.parallel_models import BUILDERS, BY_LENGTH, SEARCHES, SMALL, STRATEGIES, UNDROPPED, made
 from tests.networks.sentences import (
@@ -33,7 +33,7 @@ by_length = pytest.mark.parametrize(("name", "strategy"), BY_LENGTH)
 DERIVABLE = ((5, 4), (3, 2), (7, 6), (4, 3))
 
 
-def log_prob(model: ParallelModel, source: Padded, target: Padded) -> list[float]:
+def log_prob(model: CanvasNetwork, source: Padded, target: Padded) -> list[float]:
     """log P(Y|X) from the distribution over the whole vocabulary."""
     found: list[float] = model.translation_distribution(source).log_prob(model.emitted(target)).tolist()
     return found
@@ -45,7 +45,7 @@ def source_of(*lengths: int) -> Padded:
 
 @pytest.mark.parametrize("name", ["pcfg", "dag", "ctc", "vanilla"])
 def test_are_known_by_name(name: str) -> None:
-    build, config = MODELS[name]
+    build, config = NETWORKS[name]
     model = build(config(SMALL), VOCABULARY)
     assert type(model) is type(made(name))
     assert model.default_search.strategy == model.strategies[0]
@@ -101,7 +101,7 @@ def test_every_weight_gets_a_gradient(name: str, force_emit: bool) -> None:
 @every_model
 @pytest.mark.parametrize("training", [False, True])
 def test_what_cannot_be_derived_is_left_out(name: str, training: bool) -> None:
-    little = GlancingConfig(0.05, 0.05)  # of so few tokens nothing is shown, so nothing is random
+    little = Glancing(0.05, 0.05)  # of so few tokens nothing is shown, so nothing is random
     model = made(name, UNDROPPED, little).train(training)
     impossible = [[BOS], []] if name == "vanilla" else [[BOS], [], sentences(38)[0]]
     possible = sentences(5, seed=1)[0]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pcfgnat.networks import PCFG, PCFGConfig
+from pcfgnat.networks import PCFGNetwork, PCFGConfig
 from pcfgnat.networks.pcfg import RuleNetwork
 from pcfgnat.nn import LinkConfig
 from pcfgnat.structures import Padded, Search, SupportTree
@@ -136,14 +136,14 @@ def test_bad_configs_are_named() -> None:
     with pytest.raises(ValueError, match="prefix_depth must be in 0 … 4, got 5"):
         PCFGConfig(prefix_depth=5)
     with pytest.raises(ValueError, match="heads must divide the width 64, got 7"):
-        PCFG(PCFGConfig(LARGER, rules=LinkConfig(7)), 12)
+        PCFGNetwork(PCFGConfig(LARGER, rules=LinkConfig(7)), 12)
 
 
 @shapes_unchecked()
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
 def test_learns(task: ToyTask) -> None:
     torch.manual_seed(0)
-    model = PCFG(PCFGConfig(LARGER, upsampling=2, rules=LinkConfig(4)), task.vocabulary)
+    model = PCFGNetwork(PCFGConfig(LARGER, upsampling=2, rules=LinkConfig(4)), task.vocabulary)
     train(model, task, Training.short())
     for strategy in ("viterbi", "greedy", "lookahead"):
         assert exact_match(model, task, Search(strategy), sentences=100) >= 0.97

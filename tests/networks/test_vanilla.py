@@ -1,10 +1,10 @@
-"""Vanilla NAT: its length predictor, and what it can learn."""
+"""SlotsNetwork NAT: its length predictor, and what it can learn."""
 
 import pytest
 import torch
 
-from pcfgnat.networks import Batch, Vanilla, VanillaConfig
-from pcfgnat.networks.vanilla import LENGTH_CLASSES, SAME_LENGTH
+from pcfgnat.networks import Batch, SlotsNetwork, SlotsConfig
+from pcfgnat.networks.slots import LENGTH_CLASSES, SAME_LENGTH
 from pcfgnat.structures import Padded, Search
 from tests.networks.parallel_models import LARGER, SMALL, predict_length
 from tests.networks.sentences import VOCABULARY, sentences
@@ -12,9 +12,9 @@ from tests.networks.toy_tasks import SHORT_COPY, SHORT_REVERSE, ToyTask, Trainin
 from tests.support.unchecked import shapes_unchecked
 
 
-def vanilla(length_weight: float = 0.1) -> Vanilla:
+def vanilla(length_weight: float = 0.1) -> SlotsNetwork:
     torch.manual_seed(0)
-    return Vanilla(VanillaConfig(SMALL, length_weight=length_weight), VOCABULARY).double().eval()
+    return SlotsNetwork(SlotsConfig(SMALL, length_weight=length_weight), VOCABULARY).double().eval()
 
 
 @pytest.mark.parametrize(
@@ -55,17 +55,17 @@ def test_the_longest_target_is_named() -> None:
     with pytest.raises(ValueError, match="a sentence must have at most 168 positions, got 169"):
         vanilla().loss(Batch(source, Padded.from_lists(sentences(169))), 0.0)
     with pytest.raises(ValueError, match=r"length_weight must be positive, got 0\.0"):
-        VanillaConfig(length_weight=0.0)
+        SlotsConfig(length_weight=0.0)
 
 
 def test_glancing_is_off_unless_asked_for() -> None:
-    assert not VanillaConfig().glancing.enabled
+    assert not SlotsConfig().glancing.enabled
 
 
 @shapes_unchecked()
 @pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE])
 def test_learns(task: ToyTask) -> None:
     torch.manual_seed(0)
-    model = Vanilla(VanillaConfig(LARGER), task.vocabulary)
+    model = SlotsNetwork(SlotsConfig(LARGER), task.vocabulary)
     train(model, task, Training.short())
     assert exact_match(model, task, Search("greedy"), sentences=100) >= 0.97

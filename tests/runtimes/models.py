@@ -5,16 +5,16 @@ from pathlib import Path
 
 import torch
 
-from pcfgnat.checkpoints.checkpoint import SearchDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import DecodingDefaults, describe, save_checkpoint
 from pcfgnat.networks import (
-    PCFG,
-    Collapsing,
+    PCFGNetwork,
+    CTCNetwork,
     CTCConfig,
     DAGConfig,
-    DirectedAcyclic,
+    DAGNetwork,
     PCFGConfig,
-    Vanilla,
-    VanillaConfig,
+    SlotsNetwork,
+    SlotsConfig,
 )
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import SubwordTokenizer
@@ -26,7 +26,7 @@ OTHER = replace(SMALL, pre_norm=False, activation="relu", share_embeddings=False
 PLAIN = LinkConfig(heads=2, positions=False, gate=False, scale=False)
 GATED = LinkConfig(heads=4)
 
-MODELS = {
+NETWORKS = {
     "depth 0": ("pcfg", PCFGConfig(SMALL, upsampling=2, prefix_depth=0, rules=GATED)),
     "depth 1": ("pcfg", PCFGConfig(SMALL, upsampling=2, prefix_depth=1, rules=GATED, copy_input=True)),
     "depth 2": ("pcfg", PCFGConfig(OTHER, upsampling=1, prefix_depth=2, rules=GATED)),
@@ -35,19 +35,19 @@ MODELS = {
     "dag": ("dag", DAGConfig(SMALL, upsampling=3, transitions=GATED)),
     "plain dag": ("dag", DAGConfig(OTHER, upsampling=1, transitions=PLAIN, copy_input=True)),
     "ctc": ("ctc", CTCConfig(SMALL, upsampling=2)),
-    "vanilla": ("vanilla", VanillaConfig(SMALL)),
+    "vanilla": ("vanilla", SlotsConfig(SMALL)),
 }
-CLASSES = {"pcfg": PCFG, "dag": DirectedAcyclic, "ctc": Collapsing, "vanilla": Vanilla}
+CLASSES = {"pcfg": PCFGNetwork, "dag": DAGNetwork, "ctc": CTCNetwork, "vanilla": SlotsNetwork}
 
 
 def save_model(directory: Path, name: str, types: int = 40) -> Path:
-    """Write a checkpoint of one of `MODELS`."""
-    kind, config = MODELS[name]
+    """Write a checkpoint of one of `NETWORKS`."""
+    kind, config = NETWORKS[name]
     tokenizer = SubwordTokenizer("\n".join(f"w{i}" for i in range(types)).encode())
     torch.manual_seed(len(name))
     model = CLASSES[kind](config, tokenizer.vocabulary_size)
     for weight in model.parameters():
         weight.data *= 1.7
-    search = SearchDefaults.of(model.default_search)
+    search = DecodingDefaults.of(model.default_search)
     save_checkpoint(directory, model, tokenizer, describe(kind, config, tokenizer.vocabulary_size, search))
     return directory

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint, CheckpointError
-from pcfgnat.export.engine import ExportSettings, export_engine
+from pcfgnat.export.onnx import ExportSettings, export_onnx
 from pcfgnat.grammar.lattice import HasLattice
-from pcfgnat.runtimes.onnx import Engine, EngineOptions
-from pcfgnat.runtimes.onnx.runtime import available_cores
+from pcfgnat.runtimes.onnx import Engine, OnnxOptions
+from pcfgnat.runtimes.onnx.sessions import available_cores
 from pcfgnat.structures import Hypothesis, Padded, Search
 from pcfgnat.text.shortlist import Shortlist
-from tests.runtimes.models import MODELS, save_model
+from tests.runtimes.models import NETWORKS, save_model
 
 LENGTHS = (3, 9, 4, 9, 24, 1, 5, 5, 12)
 
@@ -36,10 +36,10 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
                 assert own.tree.token_log_probs == pytest.approx(other.tree.token_log_probs, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "vanilla"])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "vanilla"])
 def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
     model = Checkpoint.open(save_model(tmp_path / "model", name)).model()
-    export_engine(tmp_path / "model", tmp_path / "engine")
+    export_onnx(tmp_path / "model", tmp_path / "engine")
     engine = Engine.load(tmp_path / "engine")
     assert (engine.max_source_length, engine.default_search) == (24, model.default_search)
     batch = sources()
@@ -60,7 +60,7 @@ def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
 
 def test_a_vocabulary_of_several_blocks(tmp_path: Path) -> None:
     model = Checkpoint.open(save_model(tmp_path / "model", "depth 1", types=4500)).model()
-    export_engine(tmp_path / "model", tmp_path / "engine")
+    export_onnx(tmp_path / "model", tmp_path / "engine")
     batch = sources(4504)
     search = Search("viterbi")
     expected = model.translate(Padded.from_lists(batch), search)
@@ -71,7 +71,7 @@ def test_a_vocabulary_of_several_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["depth 2", "dag"])
 def test_lattices_are_those_of_torch(name: str, tmp_path: Path) -> None:
     model = Checkpoint.open(save_model(tmp_path / "model", name)).model()
-    export_engine(tmp_path / "model", tmp_path / "engine")
+    export_onnx(tmp_path / "model", tmp_path / "engine")
     engine = Engine.load(tmp_path / "engine")
     assert isinstance(model, HasLattice)
     ours, theirs = (found.lattice_scores(sources()[1], 4) for found in (engine, model))
@@ -90,14 +90,14 @@ def test_a_shortlist_keeps_to_its_types(tmp_path: Path, int8: bool) -> None:
     everything = replace(few, frequent=np.arange(4, 44, dtype=np.uint32))
     batch, search = sources(), Search("viterbi", length_penalty=2.0)
     for name, shortlist in (("few", few), ("all", everything)):
-        export_engine(tmp_path / "model", tmp_path / name, ExportSettings(int8, shortlist))
-    exact = Engine.load(tmp_path / "all", EngineOptions(exact=True)).translate(batch, search)
+        export_onnx(tmp_path / "model", tmp_path / name, ExportSettings(int8, shortlist))
+    exact = Engine.load(tmp_path / "all", OnnxOptions(exact=True)).translate(batch, search)
     # nobody has said what it costs, so it is not used by itself
     assert_same(Engine.load(tmp_path / "all").translate(batch, search), exact)
     if not int8:  # whose rounding depends on what is looked at together
-        assert_same(Engine.load(tmp_path / "all", EngineOptions(exact=False)).translate(batch, search), exact)
+        assert_same(Engine.load(tmp_path / "all", OnnxOptions(exact=False)).translate(batch, search), exact)
     for source, (best,) in zip(
-        batch, Engine.load(tmp_path / "few", EngineOptions(exact=False)).translate(batch, search), strict=True
+        batch, Engine.load(tmp_path / "few", OnnxOptions(exact=False)).translate(batch, search), strict=True
     ):
         assert set(best.ids) <= {2, 3, 7, 9, *source}
 
@@ -105,9 +105,9 @@ def test_a_shortlist_keeps_to_its_types(tmp_path: Path, int8: bool) -> None:
 def test_what_cannot_be_exported_or_asked_for(tmp_path: Path) -> None:
     save_model(tmp_path / "vanilla", "vanilla")
     with pytest.raises(CheckpointError, match=r"the engine runs pcfg, dag or ctc .*is of kind vanilla"):
-        export_engine(tmp_path / "vanilla", tmp_path / "engine")
+        export_onnx(tmp_path / "vanilla", tmp_path / "engine")
     assert not (tmp_path / "engine").exists()
-    export_engine(save_model(tmp_path / "ctc", "ctc"), tmp_path / "engine")
+    export_onnx(save_model(tmp_path / "ctc", "ctc"), tmp_path / "engine")
     engine = Engine.load(tmp_path / "engine")
     with pytest.raises(ValueError, match="strategy must be one of greedy, got 'beam'"):
         engine.translate(sources(), Search("beam"))
@@ -118,10 +118,10 @@ def test_what_cannot_be_exported_or_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a lattice needs a model whose nodes are joined by rules"):
         engine.lattice_scores([2, 3], 1)
     with pytest.raises(CheckpointError, match="has no shortlist"):
-        Engine.load(tmp_path / "engine", EngineOptions(exact=False))
+        Engine.load(tmp_path / "engine", OnnxOptions(exact=False))
     few = Shortlist(np.array([7], np.uint32), np.zeros(9, np.int64), np.zeros(0, np.uint32))
     with pytest.raises(CheckpointError, match="vocabulary must be 44, got 8 of the shortlist"):
-        export_engine(tmp_path / "ctc", tmp_path / "other", ExportSettings(shortlist=few))
+        export_onnx(tmp_path / "ctc", tmp_path / "other", ExportSettings(shortlist=few))
 
 
 def test_threads_are_cores_or_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

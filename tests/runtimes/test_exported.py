@@ -12,11 +12,11 @@ import pytest
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint, CheckpointError
 from pcfgnat.cli import main
-from pcfgnat.export.engine import ExportSettings, export_engine, record_shortlist
+from pcfgnat.export.onnx import ExportSettings, export_onnx, record_shortlist
 from pcfgnat.networks import Model
-from pcfgnat.runtimes.onnx import Engine, EngineOptions, ShortlistFacts
+from pcfgnat.runtimes.onnx import Engine, OnnxOptions, ShortlistFacts
 from pcfgnat.text.shortlist import Shortlist
-from pcfgnat.translator import TranslateOptions, Translator, describe_model, embedded_model
+from pcfgnat.translator import TranslateOptions, Translator, describe_model, bundled_model
 from tests.runtimes.models import save_model
 
 WHO = ("I", "Tom", "My old friend", "We", "The children")
@@ -32,12 +32,12 @@ SENTENCES = [" ".join(words) for words in product(WHO, DOES, WHAT)]
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return Checkpoint.open(embedded_model()).model()
+    return Checkpoint.open(bundled_model()).model()
 
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    export_engine(save_model(tmp_path / "model", "depth 1"), tmp_path / "model" / "engine")
+    export_onnx(save_model(tmp_path / "model", "depth 1"), tmp_path / "model" / "engine")
     return tmp_path / "model" / "engine"
 
 
@@ -47,8 +47,8 @@ def test_the_embedded_model_translates_as_in_torch(
 ) -> None:
     place = tmp_path_factory.getbasetemp() / "embedded-float32"
     if not place.exists():
-        export_engine(embedded_model(), place)
-    tokenizer = Checkpoint.open(embedded_model()).tokenizer
+        export_onnx(bundled_model(), place)
+    tokenizer = Checkpoint.open(bundled_model()).tokenizer
     options = TranslateOptions(decode=decode, beta=1.3, batch=16)
     ours = Translator(Engine.load(place), tokenizer, options=options)(SENTENCES)
     theirs = Translator(model, tokenizer, options=options)(SENTENCES)
@@ -154,10 +154,10 @@ def test_nothing_else_is_replaced(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("x")
     with pytest.raises(CheckpointError, match="must not exist, be empty or be"):
-        export_engine(exported.parent, tmp_path / "precious")
+        export_onnx(exported.parent, tmp_path / "precious")
     assert (tmp_path / "precious" / "thesis.txt").exists()
     before = (exported / "engine.toml").read_bytes()
-    export_engine(exported.parent, exported)
+    export_onnx(exported.parent, exported)
     assert (exported / "engine.toml").read_bytes() == before
     assert not list(exported.parent.glob(".*"))
 
@@ -165,7 +165,7 @@ def test_nothing_else_is_replaced(exported: Path, tmp_path: Path) -> None:
 def test_the_shortlist_is_used_if_it_costs_little(tmp_path: Path) -> None:
     save_model(tmp_path / "model", "depth 1")
     few = Shortlist(np.array([7], np.uint32), np.zeros(45, np.int64), np.zeros(0, np.uint32))
-    export_engine(tmp_path / "model", tmp_path / "out", ExportSettings(shortlist=few))
+    export_onnx(tmp_path / "model", tmp_path / "out", ExportSettings(shortlist=few))
     exact = Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces
     record_shortlist(tmp_path / "out", ShortlistFacts(bleu_lost=0.11, sentences=9, types=1.0))
     assert Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces == exact
@@ -173,7 +173,7 @@ def test_the_shortlist_is_used_if_it_costs_little(tmp_path: Path) -> None:
     short = Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces
     assert set(short) <= {"w1", "w9", "w17", "w5", "w3"}
     assert short != exact
-    wanted = EngineOptions(exact=True)
+    wanted = OnnxOptions(exact=True)
     assert Translator.load(tmp_path / "out", engine=wanted)("w1 w9 w17 w5").pieces == exact
 
 

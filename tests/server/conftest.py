@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pcfgnat.server import Limits, ServedModel, create_app
-from pcfgnat.translator import embedded_model
+from pcfgnat.translator import bundled_model
 from tests.server.served import Echo, echo
 
 
@@ -14,7 +14,7 @@ from tests.server.served import Echo, echo
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
     """The model that comes along, without what was exported from it: torch has all strategies."""
     place = tmp_path_factory.mktemp("en-de")
-    for path in embedded_model().iterdir():
+    for path in bundled_model().iterdir():
         if path.name != "engine":
             (place / path.name).symlink_to(path)
     return ServedModel.load("en-de", place)

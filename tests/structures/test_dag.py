@@ -187,7 +187,7 @@ def test_half_precision_runs_in_plain_torch_only() -> None:
 def test_dead_ends_are_named(engine: str) -> None:
     lattice = small({(0, 1): 1.0, (0, 3): 0.0, (1, 2): 0.0, (2, 3): 1.0}, [[1.0]] * 4)
     for strategy in ("greedy", "lookahead"):
-        with pytest.raises(ValueError, match="vertex 1 of sentence 0 must have a successor of non-zero prob"):
+        with pytest.raises(ValueError, match="sentence 0: main-chain node 1 must have a rule of non-zero"):
             lattice.mode(Search(strategy))
     with pytest.raises(
         ValueError, match="vertex 1 of sentence 0 must have a successor of non-zero probability"
@@ -205,12 +205,12 @@ def test_nan_scores_do_not_hang(engine: str) -> None:
     lattice = random_dag([5])
     lattice.emit[0, 1] = math.nan
     with pytest.raises(
-        ValueError, match="vertex 0 of sentence 0 must have a successor of non-zero probability"
+        ValueError, match="sentence 0: main-chain node 0 must have a rule of non-zero probability"
     ):
         lattice.mode(Search("lookahead"))
     lattice.transitions[0, 0, 2] = math.nan
     with pytest.raises(
-        ValueError, match="vertex 0 of sentence 0 must have a successor of non-zero probability"
+        ValueError, match="sentence 0: main-chain node 0 must have a rule of non-zero probability"
     ):
         lattice.mode(Search("greedy"))
     assert math.isnan(float(lattice.log_prob(random_target([5]))))

@@ -12,12 +12,12 @@ CHILD = """
 import json, os, sys
 import torch
 from pcfgnat.config import from_dict
-from pcfgnat.networks.vanilla import Vanilla
+from pcfgnat.networks.slots import SlotsNetwork
 from pcfgnat.nn import emission
 from pcfgnat.training import TrainConfig, train
 
 emission.NEGLIGIBLE = 0.0  # it is a share of a process's own gradients
-sound, calls = Vanilla.loss, 0
+sound, calls = SlotsNetwork.loss, 0
 
 def sick(model, batch, progress):
     global calls
@@ -29,7 +29,7 @@ def sick(model, batch, progress):
 
 for plain, port in json.loads(sys.argv[1]):
     os.environ["MASTER_PORT"] = str(port)
-    Vanilla.loss = sick if plain["output"].endswith("sick") else sound
+    SlotsNetwork.loss = sick if plain["output"].endswith("sick") else sound
     train(from_dict(TrainConfig, plain))
 """
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.networks.glancing import noise
+from pcfgnat.objectives.reveal.glancing import noise
 from pcfgnat.nn import emission
 from pcfgnat.training import train
 from pcfgnat.training.processes.workers import ALONE
@@ -16,14 +16,14 @@ from tests.training.small_runs import figures, hidden, rows, settings, small_run
 
 pytestmark = pytest.mark.timeout(900)  # seven processes need a while where others work, too
 
-QUIET = ("model.transformer.dropout=0.0", "steps=4", "validation.every=2")
+QUIET = ("network.transformer.dropout=0.0", "steps=4", "validation.every=2")
 # Tokens are counted, fewer sentences than processes; sentences are counted, batches that must be cut.
 SAME = {
-    "tokens": ("model.name=autoregressive", "batches.sentences=3"),
-    "sentences": ("model.name=pcfg", "batches.sentences=4", "batches.accumulate=3", "ema.decay=0.9"),
+    "tokens": ("network.name=autoregressive", "batches.sentences=3"),
+    "sentences": ("network.name=pcfg", "batches.sentences=4", "batches.accumulate=3", "ema.decay=0.9"),
 }
 # Dropout, and nothing that knows where the run will end.
-NOISY = ("model.transformer.dropout=0.3", "optimiser.schedule=constant", "validation.every=2", "log_every=2")
+NOISY = ("network.transformer.dropout=0.3", "optimiser.schedule=constant", "validation.every=2", "log_every=2")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def place(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     emission.NEGLIGIBLE = saved
     two = [settings(data, place / f"2-{name}", *QUIET, *changes) for name, changes in SAME.items()]
     two += [
-        settings(data, place / "2-fsdp", *QUIET, *SAME["sentences"], "distributed.engine=fsdp"),
+        settings(data, place / "2-fsdp", *QUIET, *SAME["sentences"], "distributed.exchange=fsdp"),
         settings(data, place / "whole", *NOISY, "steps=6"),
         settings(data, place / "pieces", *NOISY, "steps=4"),
         settings(data, place / "pieces", *NOISY, "steps=6"),

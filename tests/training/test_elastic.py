@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CHANGES = (
     "steps=40",
-    "model.transformer.dropout=0.3",
+    "network.transformer.dropout=0.3",
     "validation.every=10",
     "save_every_minutes=0.01",
     "ema.decay=0.9",

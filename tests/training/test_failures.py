@@ -40,10 +40,10 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))
         ("validation.patience=0", "patience must be at least 1, got 0"),
         ("time_budget=-1", "time_budget must be more than 0, got -1"),
         ("precision=float16", "precision must be one of 'float32', 'bfloat16', got 'float16'"),
-        ("model.name=rnn", "model.name must be one of autoregressive, .*, got 'rnn'"),
-        ("model.transformer.widht=1", r"unknown key 'widht' in \[model.transformer\]; valid keys: layers_"),
+        ("network.name=rnn", "model.name must be one of autoregressive, .*, got 'rnn'"),
+        ("network.transformer.widht=1", r"unknown key 'widht' in \[model.transformer\]; valid keys: layers_"),
         ("validation.search.strategy=beam", "strategy must be one of greedy, sample, got 'beam'"),
-        ("model.transformer.max_positions=10", "sources must have at most 10 tokens for this model"),
+        ("network.transformer.max_positions=10", "sources must have at most 10 tokens for this model"),
         ("data=nowhere", "nowhere must be a prepared directory, but it has no report.toml"),
         ("warm_start=nowhere", "nowhere must be a checkpoint, but it has no checkpoint.toml"),
     ],
@@ -75,7 +75,7 @@ def test_batches_that_nothing_fits_into_leave_no_directory(data: Path, tmp_path:
     [
         ("optimiser.rate=0.5", "optimiser.rate was 0.01 and is 0.5 now"),
         ("seed=7", "seed was 1 and is 7 now"),
-        ("model.transformer.width=32", "model.transformer.width was 16 and is 32 now"),
+        ("network.transformer.width=32", "network.transformer.width was 16 and is 32 now"),
         ("ema.decay=0.5", "ema.decay was 'not given' and is 0.5 now"),
     ],
 )

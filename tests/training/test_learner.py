@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pcfgnat.checkpoints.checkpoint import own_weights
-from pcfgnat.networks import MODELS, Batch, Model
+from pcfgnat.networks import NETWORKS, Batch, Model
 from pcfgnat.structures import Padded
 from pcfgnat.training.ema import Ema
 from pcfgnat.training.learner import Learner
@@ -14,7 +14,7 @@ from pcfgnat.training.optimiser import decayed_names
 from tests.training.small_runs import small_run
 
 CPU = torch.device("cpu")
-QUIET = ("model.transformer.dropout=0.0", "model.transformer.attention_dropout=0.0")
+QUIET = ("network.transformer.dropout=0.0", "network.transformer.attention_dropout=0.0")
 SOURCES = [[2, 5, 6, 3], [2, 7, 3], [2, 8, 9, 10, 3], [2, 4, 3]]
 TARGETS = [[2, 9, 3], [2, 5, 5, 6, 3], [2, 4, 6, 3], [2, 8, 3]]
 
@@ -27,7 +27,7 @@ def batch(*places: int) -> Batch:
 def learner(*changes: str) -> Learner:
     config = small_run(Path("data"), Path("run"), *changes)
     torch.manual_seed(0)
-    return Learner(MODELS[config.model_name][0](config.model_config(), 12), config, CPU)
+    return Learner(NETWORKS[config.network_name][0](config.network_config(), 12), config, CPU)
 
 
 def same(one: Model, other: Model) -> bool:
@@ -36,7 +36,7 @@ def same(one: Model, other: Model) -> bool:
 
 @pytest.mark.parametrize("name", ["autoregressive", "vanilla"])
 def test_gradients_of_unequal_batches_add_up_to_those_of_one(name: str) -> None:
-    whole, pieces = (learner(f"model.name={name}", *QUIET) for _ in range(2))
+    whole, pieces = (learner(f"network.name={name}", *QUIET) for _ in range(2))
     one = whole.step([batch(0, 1, 2, 3)], 0.1, 0.0, 0)
     other = pieces.step([batch(1), batch(0, 2, 3)], 0.1, 0.0, 0)
     assert other.loss == pytest.approx(one.loss, rel=1e-5)
@@ -56,7 +56,7 @@ def test_gradients_that_are_not_finite_change_nothing() -> None:
 
 
 def test_a_step_without_a_sentence_that_counts_changes_nothing() -> None:
-    idle = learner("model.name=autoregressive")
+    idle = learner("network.name=autoregressive")
     before = {name: weight.clone() for name, weight in own_weights(idle.model).items()}
     empty = Batch(Padded.from_lists([[2, 5, 3]]), Padded.from_lists([[2]]))
     result = idle.step([empty], 0.1, 0.0, 0)
@@ -91,9 +91,9 @@ def test_the_running_mean_follows_slowly() -> None:
     torch.testing.assert_close(own_weights(ema.model)["embeddings.tokens.weight"], start + 0.901)
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", list(NETWORKS))
 def test_only_matrices_of_linear_maps_decay(name: str) -> None:
-    model = learner(f"model.name={name}").model
+    model = learner(f"network.name={name}").model
     decayed = decayed_names(model)
     shapes = {name: parameter.dim() for name, parameter in model.named_parameters()}
     assert decayed

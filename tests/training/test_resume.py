@@ -67,7 +67,7 @@ def test_a_stop_in_any_step_changes_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The signal comes before each step and each batch of validation in turn, from 0 on."""
-    changes = ("steps=3", "validation.every=2", "log_every=2", "validation.batch=3", "model.name=ctc")
+    changes = ("steps=3", "validation.every=2", "log_every=2", "validation.batch=3", "network.name=ctc")
     train(small_run(data, tmp_path / "whole", *changes))
     asked = 0
 

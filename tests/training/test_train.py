@@ -154,13 +154,13 @@ def test_a_warm_start_takes_what_fits(
     cold = float(figures(done / "log.csv")[0]["loss"])
     assert float(figures(tmp_path / "same" / "log.csv")[0]["loss"]) < cold - 0.1
     assert "warm start: " in capsys.readouterr().err
-    train(small_run(data, tmp_path / "deeper", *changes, "model.transformer.layers_encoder=2"))
+    train(small_run(data, tmp_path / "deeper", *changes, "network.transformer.layers_encoder=2"))
     said = capsys.readouterr().err
     assert "as they were: encoder.layers.1." in said
 
 
 @pytest.mark.parametrize("name", ["autoregressive", "pcfg", "dag", "ctc"])
 def test_every_model_can_be_trained(data: Path, tmp_path: Path, name: str) -> None:
-    config = small_run(data, tmp_path / "run", f"model.name={name}", "steps=2", "batches.accumulate=2")
+    config = small_run(data, tmp_path / "run", f"network.name={name}", "steps=2", "batches.accumulate=2")
     assert train(config).step == 2
     assert Checkpoint.open(tmp_path / "run" / "final").description.model == name

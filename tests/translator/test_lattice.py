@@ -9,11 +9,11 @@ import pytest
 from pcfgnat.draw import lattice_scene, lattice_svg
 from pcfgnat.draw.scene import Scene
 from pcfgnat.networks import (
-    PCFG,
-    Autoregressive,
+    PCFGNetwork,
+    AutoregressiveNetwork,
     AutoregressiveConfig,
     DAGConfig,
-    DirectedAcyclic,
+    DAGNetwork,
     Model,
     PCFGConfig,
 )
@@ -38,11 +38,11 @@ def translator(name: str, upsampling: int = 2) -> Translator:
     vocabulary = TOKENIZER.vocabulary_size
     model: Model
     if name == "dag":
-        model = DirectedAcyclic(DAGConfig(SMALL, upsampling=upsampling, transitions=LINKS), vocabulary)
+        model = DAGNetwork(DAGConfig(SMALL, upsampling=upsampling, transitions=LINKS), vocabulary)
     elif name == "autoregressive":
-        model = Autoregressive(AutoregressiveConfig(SMALL), vocabulary)
+        model = AutoregressiveNetwork(AutoregressiveConfig(SMALL), vocabulary)
     else:
-        model = PCFG(PCFGConfig(SMALL, upsampling=upsampling, prefix_depth=2, rules=LINKS), vocabulary)
+        model = PCFGNetwork(PCFGConfig(SMALL, upsampling=upsampling, prefix_depth=2, rules=LINKS), vocabulary)
     for weight in model.parameters():
         weight.data *= 1.5
     return Translator(model.eval(), TOKENIZER)
@@ -140,7 +140,7 @@ def test_lattices_are_escaped(lattice: Lattice) -> None:
 
 
 def test_what_has_no_lattice() -> None:
-    with pytest.raises(ValueError, match="needs a pcfg or dag model that can tell it, got Autoregressive"):
+    with pytest.raises(ValueError, match="needs a pcfg or dag model that can tell it, got AutoregressiveNetwork"):
         lattice_of(translator("autoregressive"), TEXT)
     with pytest.raises(ValueError, match="needs a text, got an empty one"):
         lattice_of(translator("dag"), " ")

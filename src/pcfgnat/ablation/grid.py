@@ -12,9 +12,9 @@ from typing import Any
 from pcfgnat.config import ConfigError, dump_toml, from_dict, load_toml, override, to_dict
 from pcfgnat.training import TrainConfig
 
-SHORT = {"lambda": "model.upsampling", "l": "model.prefix_depth"}
+SHORT = {"lambda": "network.upsampling", "l": "network.prefix_depth"}
 GLANCING = "glancing"
-NO_GLANCING = {"model.glancing.first": 0.0, "model.glancing.last": 0.0}
+NO_GLANCING = {"objective.glancing.first": 0.0, "objective.glancing.last": 0.0}
 DECODING = ("decode", "beta")  # what is varied on one checkpoint, without another training
 
 Axes = dict[str, tuple[Any, ...]]

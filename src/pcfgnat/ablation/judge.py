@@ -48,13 +48,15 @@ class Exam:
         language = str(data.report.settings.get("target_language", ""))
         measures = measures_for(language, data.tokenizer.kind == "subwords")
         final = cell.config.output / "final"
-        training = Checkpoint.open(final).description.training
+        training = Checkpoint.open(final).metadata.training
         return cls(texts, measures, Translator.load(final, judge.device), training)
 
     def outcome(self, question: Outcome, decoding: dict[str, Any]) -> Outcome:
         """Translate the test set in one way, and score it."""
         beta = decoding.get("beta")
-        options = TranslateOptions(decode=decoding.get("decode"), beta=None if beta is None else float(beta))
+        options = TranslateOptions(
+            strategy=decoding.get("decode"), length_penalty=None if beta is None else float(beta)
+        )
         translator = self.translator.with_options(options)
         source, _ = self.texts.sides_for(translator.tokenizer)
         translator(source[:WARM_UP_SENTENCES])  # kernels are compiled at their first use

@@ -13,6 +13,7 @@ from pcfgnat.analysis.corpus import TextPairs
 from pcfgnat.analysis.lengths import CLASSES, by_length, mean, quantile, standard_error
 from pcfgnat.analysis.report import COLOURS, MARKERS, NOTHING, Report, Table, left_out_text, number
 from pcfgnat.analysis.subject import Subject, Walk, left_out_rows
+from pcfgnat.networks.emissions import target_distribution
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINS = 20
@@ -48,7 +49,7 @@ def concentration(subject: Subject, texts: TextPairs) -> Concentration:
     walk = Walk(subject, texts.encoded(subject.tokenizer))
     found = []
     for indices, batch in walk:
-        distribution, local = subject.model.target_distribution(batch)
+        distribution, local = target_distribution(subject.network, batch)
         posterior = distribution.posterior(local)
         totals, best = posterior.log_partition.tolist(), posterior.argmax().score.tolist()
         if -math.inf in totals:

@@ -9,8 +9,11 @@ from tqdm import tqdm
 
 from pcfgnat.analysis.corpus import IdPair
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.networks import Batch, ParallelModel
-from pcfgnat.structures import Padded, Search
+from pcfgnat.decoding import Request, Strategy, parse_strategy
+from pcfgnat.grammar.search import Hypothesis
+from pcfgnat.networks import Batch, CanvasNetwork
+from pcfgnat.runtimes.torch import torch_runtime
+from pcfgnat.structures import Padded
 from pcfgnat.text import BatchSettings, Tokenizer, cut
 
 SIZE = BatchSettings(tokens=2048, sentences=64, shuffle=False)
@@ -22,30 +25,38 @@ class AnalysisError(ValueError):
 
 @dataclass(frozen=True)
 class Subject:
-    """A model with its tokenizer; `kind` is its name among all models, `search` how it translates."""
+    """A network with its tokenizer; `kind` is its name among all networks."""
 
     name: str
     kind: str
-    model: ParallelModel
+    network: CanvasNetwork
     tokenizer: Tokenizer
-    search: Search
+    strategy: Strategy
+    request: Request
     target_language: str = ""
 
     @classmethod
     def load(cls, name: str, directory: Path, device: torch.device | str = "cpu") -> "Subject":
-        """Read a checkpoint; complain if its model has no structure to look at."""
+        """Read a checkpoint; raise an error if its network has no structure to look at."""
         checkpoint = Checkpoint.open(directory)
-        facts = checkpoint.description
-        model = checkpoint.model(device=device)
-        if not isinstance(model, ParallelModel):
+        metadata = checkpoint.metadata
+        kind, network = metadata.network_name, checkpoint.network(device=device)
+        if not isinstance(network, CanvasNetwork):
             raise AnalysisError(
-                f"{name} must be a one-pass model, whose sentences have a hidden structure, got {facts.model}"
+                f"{name} must be a one-pass model, whose sentences have a hidden structure, got {kind}"
             )
-        search = facts.search.search()
-        return cls(name, facts.model, model, checkpoint.tokenizer, search, facts.languages.target)
+        strategy = parse_strategy(metadata.decoding.strategy, torch_runtime(network))
+        request = Request(length_penalty=metadata.decoding.length_penalty)
+        tokenizer, language = checkpoint.tokenizer, metadata.languages.target
+        return cls(name, kind, network, tokenizer, strategy, request, language)
+
+    def translated(self, sources: Sequence[Sequence[int]]) -> list[Hypothesis]:
+        """Return the best translation of each sentence, by the model's own default."""
+        found = self.strategy.decode(torch_runtime(self.network), sources, self.request)
+        return [hypotheses[0] for hypotheses in found]
 
     def require(self, *kinds: str, reason: str) -> None:
-        """Complain unless the model is one of these."""
+        """Raise an error unless the network is one of these."""
         if self.kind not in kinds:
             raise AnalysisError(f"{self.name} must be one of {', '.join(kinds)}, got {self.kind}: {reason}")
 
@@ -57,7 +68,7 @@ class Walk:
         self.subject = subject
         self.left_out: dict[int, str] = {}
         self._pairs = pairs
-        limit = subject.model.max_source_length
+        limit = subject.network.max_source_length
         for index, (source, _) in enumerate(pairs):
             if len(source) > limit:
                 self.leave_out(index, f"{len(source)} source tokens, but the model reads at most {limit}")
@@ -79,9 +90,7 @@ class Walk:
 
     def padded(self, sentences: Sequence[Sequence[int]]) -> Padded:
         """Put sentences into tensors where the model is."""
-        device = next(self.subject.model.parameters()).device
-        plain = Padded.from_lists(sentences)
-        return Padded(plain.ids.to(device), plain.lengths.to(device))
+        return self.subject.network.padded(sentences)
 
     def _longest(self, index: int) -> int:
         return max(map(len, self._pairs[index]))

@@ -16,7 +16,7 @@ from pcfgnat.analysis.subject import AnalysisError, Subject, Walk, left_out_rows
 from pcfgnat.analysis.tagger import NAME, Tagger, english_tagger
 from pcfgnat.analysis.trees import TreeSource, parsed
 from pcfgnat.analysis.words import Words, sentence_words
-from pcfgnat.networks import PCFG
+from pcfgnat.networks import PCFGNetwork
 from pcfgnat.structures import ParseTree
 
 CHAIN, PREFIX = "main chain", "prefix trees"
@@ -73,7 +73,7 @@ def syntax(
 ) -> Syntax:
     """Tag the words of every pair's tree, and count them by place."""
     subject.require("pcfg", reason="others have no prefix trees")
-    if isinstance(subject.model, PCFG) and subject.model.config.prefix_depth == 0:
+    if isinstance(subject.network, PCFGNetwork) and subject.network.config.prefix_depth == 0:
         raise AnalysisError(f"{subject.name} must have prefix trees, got a grammar of depth 0")
     language = subject.target_language
     if language and language.lower().replace("_", "-").split("-")[0] not in ("en", "eng"):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pcfgnat.analysis.subject import AnalysisError, Walk
 from pcfgnat.networks import Batch
+from pcfgnat.networks.emissions import target_distribution
 from pcfgnat.structures import ParseTree
 from pcfgnat.structures.distribution import TreePosterior
 
@@ -36,7 +37,7 @@ def parsed(walk: Walk, source: TreeSource, entropy: bool) -> list[Parsed]:
 
 
 def _of_references(walk: Walk, indices: list[int], batch: Batch, entropy: bool) -> Iterator[Parsed]:
-    distribution, local = walk.subject.model.target_distribution(batch)
+    distribution, local = target_distribution(walk.subject.network, batch)
     posterior = distribution.posterior(local)
     if not isinstance(posterior, TreePosterior):
         raise AnalysisError(f"{walk.subject.name} must be a model that builds trees, got {walk.subject.kind}")
@@ -53,11 +54,11 @@ def _of_references(walk: Walk, indices: list[int], batch: Batch, entropy: bool) 
 
 def _of_translations(walk: Walk, indices: list[int], batch: Batch, entropy: bool) -> Iterator[Parsed]:
     subject = walk.subject
-    best = [found[0] for found in subject.model.translate(batch.source, subject.search)]
+    best = subject.translated(batch.source.to_lists())
     entropies = None
     if entropy:
         target = walk.padded([hypothesis.ids for hypothesis in best])
-        distribution, local = subject.model.target_distribution(Batch(batch.source, target))
+        distribution, local = target_distribution(subject.network, Batch(batch.source, target))
         entropies = distribution.posterior(local).entropy().tolist()
     for row, hypothesis in enumerate(best):
         if hypothesis.tree is None:

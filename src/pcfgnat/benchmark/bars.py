@@ -12,7 +12,7 @@ from pcfgnat.config import from_dict
 THREADS = 1
 USUAL, LONG, MANY = Case(25, 1), Case(100, 1), Case(25, 32)
 CASES = (USUAL, LONG, MANY)
-OURS, OURS_NARROW = "pcfg-engine-int8-viterbi", "pcfg2-engine-int8-viterbi"
+OURS, OURS_NARROW = "pcfg-onnx-int8-viterbi", "pcfg2-onnx-int8-viterbi"
 # Shortlist here and there; the first is what the bars are about.
 SETTINGS = {
     "shortlist here only": (True, False),
@@ -86,7 +86,7 @@ def _add_limit(table: Table, results: Results, threads: int, case: Case, precisi
     limit = results.sample(f"pcfg-products-{precision}{suffix}", threads, case)
     if limit is None:
         return
-    ours = results.sample(f"pcfg-engine-{precision}-viterbi{suffix}", threads, case)
+    ours = results.sample(f"pcfg-onnx-{precision}-viterbi{suffix}", threads, case)
     flops = _flops(results, case, bool(suffix))
     seconds = limit.timing.median
     table.add(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pcfgnat.config import from_dict
 
-Runtime = Literal["torch", "engine", "ctranslate2", "products"]
+Runtime = Literal["torch", "onnx", "ctranslate2", "products"]
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import torch
 
 from pcfgnat.benchmark.contender import Contender, Runtime
 from pcfgnat.benchmark.synthetic import learn_tokenizer, random_shortlist
-from pcfgnat.checkpoints.checkpoint import TOKENIZER, SearchDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import TOKENIZER, describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.export.ctranslate2 import convert
-from pcfgnat.export.engine import ExportSettings, export_engine
+from pcfgnat.export.onnx import ExportSettings, export_onnx
 from pcfgnat.networks import (
-    MODELS,
-    SPECIAL_TOKENS,
-    Autoregressive,
+    NETWORKS,
     AutoregressiveConfig,
+    AutoregressiveNetwork,
     CTCConfig,
     DAGConfig,
     PCFGConfig,
@@ -25,6 +25,7 @@ from pcfgnat.nn import TransformerConfig
 from pcfgnat.storage.files import atomic_directory
 from pcfgnat.text import Tokenizer
 from pcfgnat.text.shortlist import Shortlist
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 SEED = 1
 ENGINE = (
@@ -71,7 +72,7 @@ class Cache:
         found += [self._contender("pcfg2", "torch", "viterbi")]
         found += [self._contender("dag", "torch", "joint-viterbi"), self._contender("ctc", "torch", "greedy")]
         found += [
-            self._contender(name, "engine", decode, precision, shortlist)
+            self._contender(name, "onnx", decode, precision, shortlist)
             for name, decode, precisions in ENGINE
             for precision in precisions
             for shortlist in (False, True)
@@ -93,10 +94,10 @@ class Cache:
             return
         name = contender.directory.name.split(".")[0]
         self._draw(name)
-        if contender.runtime == "engine":
+        if contender.runtime == "onnx":
             self._say(f"exporting {name} to the engine, {contender.precision}")
             settings = ExportSettings(contender.precision == "int8", self.shortlist())
-            export_engine(self._directory / name, contender.directory, settings)
+            export_onnx(self._directory / name, contender.directory, settings)
         elif contender.runtime == "ctranslate2":
             self._say(f"converting {name} to CTranslate2, {contender.precision}")
             vmap = self.shortlist().to_vmap(self.tokenizer())
@@ -123,12 +124,12 @@ class Cache:
         kind, config = self.size.models()[name]
         tokenizer = self.tokenizer()
         torch.manual_seed(SEED)
-        model = MODELS[kind][0](config, tokenizer.vocabulary_size)
-        if isinstance(model, Autoregressive):
-            never_end(model)
-        search = SearchDefaults.of(model.default_search)
-        description = describe(kind, config, tokenizer.vocabulary_size, search)
-        save_checkpoint(self._directory / name, model, tokenizer, description)
+        network = NETWORKS[kind][0](config, tokenizer.vocabulary_size)
+        if isinstance(network, AutoregressiveNetwork):
+            never_end(network)
+        decoding = DecodingDefaults(network.default_strategy)
+        metadata = describe(kind, config, tokenizer.vocabulary_size, decoding)
+        save_checkpoint(self._directory / name, network, tokenizer, metadata)
 
     def _contender(
         self,
@@ -143,7 +144,7 @@ class Cache:
         shape = f"{layers.layers_encoder}-{layers.layers_decoder}"
         autoregressive = kind == "autoregressive"
         parts = [network, runtime, *([] if runtime == "torch" else [precision])]
-        converted = runtime in ("engine", "ctranslate2")
+        converted = runtime in ("onnx", "ctranslate2")
         return Contender(
             name="-".join([*parts, *([decode] if decode else []), *(["shortlist"] if shortlist else [])]),
             model=f"{kind} {shape if autoregressive else f'λ={config.upsampling}'}",
@@ -156,13 +157,13 @@ class Cache:
         )
 
 
-def never_end(model: Autoregressive) -> None:
+def never_end(network: AutoregressiveNetwork) -> None:
     """Make the end improbable, so that a translation is as long as it is allowed to be.
 
     The decoder's last norm always gives the same number in one place, and only the end's own embedding looks
     at that place.
     """
-    norm, tokens = model.decoder.norm, model.embeddings.tokens.weight
+    norm, tokens = network.decoder.norm, network.embeddings.tokens.weight
     assert isinstance(norm, torch.nn.LayerNorm)
     with torch.no_grad():
         norm.weight[0], norm.bias[0] = 0.0, NEVER

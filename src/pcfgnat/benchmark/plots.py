@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-STYLES = {"torch": ":", "engine": "-", "ctranslate2": "--", "products": "-."}
+STYLES = {"torch": ":", "onnx": "-", "ctranslate2": "--", "products": "-."}
 MARKERS = "osD^vPX*<>hp"
 USUAL_LENGTH, USUAL_BATCH = 25, 1
 

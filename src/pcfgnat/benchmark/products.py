@@ -38,7 +38,7 @@ def pcfg_products(config: PCFGConfig, source: int, batch: int, types: int) -> li
     """
     shape, width = config.transformer, config.transformer.width
     chain = config.upsampling * source + 1
-    nodes = (chain - 1) * config.block + 2
+    nodes = (chain - 1) * config.geometry.block + 2
     encoder, decoder = shape.layers_encoder, shape.layers_decoder
     rows, memory = batch * nodes, batch * source
     anew = decoder if config.copy_input else decoder - 1
@@ -60,7 +60,7 @@ def pcfg_products(config: PCFGConfig, source: int, batch: int, types: int) -> li
     found += [
         Product(batch * chain, width, width, 2),  # parents and right children
         Product(rows - batch * chain, width, width, 1),  # left children
-        Product(chain * config.block, width // heads, chain, batch * heads, weights=False),
+        Product(chain * config.geometry.block, width // heads, chain, batch * heads, weights=False),
     ]
     return found
 
@@ -89,9 +89,9 @@ class ProductsRunner(Runner):
 
     def __init__(self, contender: Contender, threads: int) -> None:
         torch.set_num_threads(threads)
-        description = Checkpoint.open(contender.directory).description
-        self._config = from_dict(PCFGConfig, description.config, "config")
-        self._vocabulary, self._shortlist = description.vocabulary, bool(contender.shortlist)
+        metadata = Checkpoint.open(contender.directory).metadata
+        self._config = from_dict(PCFGConfig, metadata.architecture, "network")
+        self._vocabulary, self._shortlist = metadata.vocabulary, bool(contender.shortlist)
         self._int8, self._threads = contender.precision == "int8", threads
         self._ready: dict[tuple[int, int], list[Callable[[], object]]] = {}
 

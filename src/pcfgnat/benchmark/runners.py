@@ -23,31 +23,28 @@ class Runner(ABC):
 
 
 class OurRunner(Runner):
-    """A checkpoint in torch, or exported to the engine: both translate by the same `Translator`."""
+    """A checkpoint in torch, or exported to onnxruntime: both translate by the same `Translator`."""
 
     def __init__(self, contender: Contender, threads: int) -> None:
-        from pcfgnat.runtimes.onnx import EngineOptions
+        from pcfgnat.runtimes.onnx import OnnxOptions
         from pcfgnat.translator import TranslateOptions, Translator
 
         if contender.runtime == "torch":
             import torch
 
             torch.set_num_threads(threads)
-        options = TranslateOptions(decode=contender.decode, beam=contender.beam, batch=MOST_SENTENCES)
-        engine = EngineOptions(
-            threads, exact=None if contender.shortlist is None else not contender.shortlist
-        )
-        runtime: Literal["torch", "engine"] = "torch" if contender.runtime == "torch" else "engine"
-        self._translator = Translator.load(
-            contender.directory, options=options, runtime=runtime, engine=engine
-        )
-        self._search = self._translator.search
+        strategy = f"beam:size={contender.beam}" if contender.decode == "beam" else contender.decode
+        options = TranslateOptions(strategy=strategy, batch=MOST_SENTENCES)
+        onnx = OnnxOptions(threads, exact=None if contender.shortlist is None else not contender.shortlist)
+        runtime: Literal["torch", "onnx"] = "torch" if contender.runtime == "torch" else "onnx"
+        self._translator = Translator.load(contender.directory, options=options, runtime=runtime, onnx=onnx)
+        self._request = self._translator.request
         self._forced = contender.forced
 
     def run(self, texts: Sequence[str], length: int) -> list[str]:
         """Translate; a forced translation ends at the source's length, begin and end counted in both."""
         if self._forced:
-            self._translator.search = replace(self._search, max_length=length)
+            self._translator.request = replace(self._request, max_length=length)
         return [str(translation) for translation in self._translator(texts)]
 
 

@@ -17,9 +17,10 @@ from pcfgnat.benchmark.regions import PROGRAM, REGIONS, Stopwatch, Watched
 from pcfgnat.benchmark.results import Timing
 from pcfgnat.benchmark.tables import Table, ms
 from pcfgnat.config import to_dict
-from pcfgnat.networks import MODELS, SPECIAL_TOKENS, Batch
+from pcfgnat.networks import NETWORKS, Batch
 from pcfgnat.structures import Padded
 from pcfgnat.text import Prepared, batches
+from pcfgnat.text.special import SPECIAL_TOKENS
 from pcfgnat.training import TrainConfig
 from pcfgnat.training.collate import collated
 from pcfgnat.training.config import BatchConfig
@@ -59,7 +60,8 @@ def paper_size_configs(size: Size) -> dict[str, TrainConfig]:
         name: TrainConfig(
             data=Path("generated"),
             output=Path("nowhere"),
-            model={"name": kind, **to_dict(config)},
+            network={"name": kind, **to_dict(config)},
+            objective={"name": "cross_entropy" if kind == "autoregressive" else "likelihood"},
             batches=BatchConfig(tokens=USUAL_TOKENS),
             steps=1,
         )
@@ -89,9 +91,9 @@ class _Runner:
         self.device = prepared_device(self.config)
         size = vocabulary if data is None else data.tokenizer.vocabulary_size
         torch.manual_seed(SEED)
-        model = MODELS[config.model_name][0](config.model_config(), size)
-        self.learner = Learner(model, self.config, self.device)
-        self.steps = Steps(name, config.model_name)
+        network = NETWORKS[config.network_name][0](config.network_config(), size)
+        self.learner = Learner(network, self.config, self.device)
+        self.steps = Steps(name, config.network_name)
         self._batches = self._generated(size) if data is None else self._read(data)
 
     def _generated(self, vocabulary: int) -> Iterator[Batch]:

@@ -1,20 +1,16 @@
-"""What is known about a model that lies on a disk: settings, defaults, facts and the card that people read.
+"""What is known about a model on disk: architecture, defaults, facts and the card that people read.
 
-Whatever the files beside it are, and without torch: checkpoints and exported models share it.
+Without torch: checkpoints and exported models share it.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pcfgnat.storage.files import StorageError, atomic_directory, file_sha256, sync
-from pcfgnat.structures import Search, SpecialTokens
-from pcfgnat.text import Tokenizer
+from pcfgnat.storage.files import file_sha256
 
-SPECIAL_TOKENS = SpecialTokens(bos=Tokenizer.bos, eos=Tokenizer.eos, pad=Tokenizer.pad, unk=Tokenizer.unk)
+MAX_LENGTH_PENALTY = 100.0
 
 
 class CheckpointError(ValueError):
@@ -22,21 +18,20 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True)
-class SearchDefaults:
-    """How a model translates when nobody says otherwise."""
+class DecodingDefaults:
+    """How a model translates when nobody says otherwise.
+
+    strategy:       as the command line names it, with its settings: `viterbi`, `beam:size=5`
+    length_penalty: the β of `score / L^β`
+    """
 
     strategy: str
     length_penalty: float = 1.0
-    beam_size: int = 5
 
-    @classmethod
-    def of(cls, search: Search) -> "SearchDefaults":
-        """Keep what does not depend on the sentence."""
-        return cls(search.strategy, search.length_penalty, search.beam_size)
-
-    def search(self) -> Search:
-        """Return them as the models take them."""
-        return Search(self.strategy, length_penalty=self.length_penalty, beam_size=self.beam_size)
+    def __post_init__(self) -> None:
+        if not abs(self.length_penalty) <= MAX_LENGTH_PENALTY:
+            limit = f"{MAX_LENGTH_PENALTY:g}"
+            raise ValueError(f"length_penalty must be in -{limit} … {limit}, got {self.length_penalty}")
 
 
 @dataclass(frozen=True)
@@ -58,24 +53,33 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Description:
-    """What `checkpoint.toml` says.
+class Metadata:
+    """What `checkpoint.toml` holds: the network, how to decode it and, as facts, how it was trained.
 
-    model, config: name and settings of the model
-    vocabulary:    number of ids, which is the tokenizer's
-    training:      facts: data, steps, epochs, seconds, BLEU on the validation set and the like
+    vocabulary: number of ids, which is the tokenizer's
+    network:    `name` and the settings of the architecture
+    training:   data, objective, steps, epochs, seconds, BLEU on the validation set and the like
     """
 
-    format: Literal[1]
+    format: Literal[2]
     version: str
-    model: str
     vocabulary: int
     weights_sha256: str
-    config: dict[str, Any]
-    search: SearchDefaults
+    network: dict[str, Any]
+    decoding: DecodingDefaults
     languages: Languages = field(default_factory=Languages)
     card: Card = field(default_factory=Card)
     training: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def network_name(self) -> str:
+        """The network's name in `NETWORKS`."""
+        return str(self.network.get("name", ""))
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """Return the settings of the network without its name."""
+        return {key: value for key, value in self.network.items() if key != "name"}
 
 
 def sha256_of(path: Path) -> str:
@@ -86,31 +90,27 @@ def sha256_of(path: Path) -> str:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def model_card(description: Description, parameters: int, name: str) -> str:
+def model_card(metadata: Metadata, parameters: int, name: str) -> str:
     """Write what people want to know before they use a model, as far as it is known."""
-    languages, search, card = description.languages, description.search, description.card
+    languages, decoding, card = metadata.languages, metadata.decoding, metadata.card
     pair = f"{languages.source or 'source'} to {languages.target or 'target'}"
     facts = {
-        "model": f"{description.model}, {parameters / 1e6:.1f} million parameters",
+        "network": f"{metadata.network_name}, {parameters / 1e6:.1f} million parameters",
         "languages": f"{languages.source or 'not stated'} → {languages.target or 'not stated'}",
-        "vocabulary": f"{description.vocabulary} subwords",
-        "written by": f"pcfgnat {description.version}",
+        "vocabulary": f"{metadata.vocabulary} subwords",
+        "written by": f"pcfgnat {metadata.version}",
     }
-    decoding = {
-        "strategy": search.strategy,
-        "length penalty": search.length_penalty,
-        "beam size": search.beam_size,
-    }
+    defaults = {"strategy": decoding.strategy, "length penalty": decoding.length_penalty}
     usage = (
         f'```sh\npcfgnat translate --model {name} "…"\n```\n\n'
-        "```python\nfrom pcfgnat.translator import Translator\n\n"
+        "```python\nfrom pcfgnat import Translator\n\n"
         f'translator = Translator.load("{name}")\nprint(translator("…"))\n```'
     )
     sections = [
         f"# {card.title or f'Translation from {pair}'}\n\n{_listed(facts)}",
         f"## Use\n\n{usage}",
-        f"## Decoding, if nothing else is asked for\n\n{_listed(decoding)}",
-        f"## Training\n\n{_listed(description.training) or 'Not stated.'}",
+        f"## Default decoding\n\n{_listed(defaults)}",
+        f"## Training\n\n{_listed(metadata.training) or 'Not stated.'}",
         f"## Data\n\n{card.data or 'Not stated.'}",
         f"## Limits\n\n{card.limits or 'Not stated.'}",
         f"## Licence\n\n{card.licence or 'Not stated.'}",
@@ -123,29 +123,18 @@ def _listed(facts: Mapping[str, Any]) -> str:
     return "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in shown.items())
 
 
-@contextmanager
-def replaced(path: Path, description: str) -> Iterator[Path]:
-    """Give a directory to write into that takes the place of `path` once it is whole.
+def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the settings, as dotted names, in which two nested tables differ, with both values."""
+    flat = [dict(flattened(table)) for table in (first, second)]
+    names = sorted(flat[0].keys() | flat[1].keys())
+    pairs = {name: (flat[0].get(name, "unset"), flat[1].get(name, "unset")) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
-    What is there already is replaced only if it is empty or has a file of the name `description`.
-    """
-    fresh, old = (path.with_name(f".{path.name}.{suffix}") for suffix in ("new", "old"))
-    try:
-        if path.exists() and not (path / description).exists() and any(path.iterdir()):
-            raise CheckpointError(f"{path} must not exist, be empty or be a checkpoint to be replaced")
-        if old.exists() and not path.exists():  # a process was killed between the two renamings below
-            old.rename(path)
-        for left in (fresh, old):
-            shutil.rmtree(left, ignore_errors=True)
-        with atomic_directory(fresh) as partial:
-            yield partial
-        if path.exists():
-            path.rename(old)
-        fresh.rename(path)
-        sync(path.parent)
-        shutil.rmtree(old, ignore_errors=True)
-    except StorageError as error:
-        message = str(error).replace(str(fresh.absolute()), str(path))
-        raise CheckpointError(message) from error
-    except OSError as error:
-        raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from error
+
+def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all settings of nested tables under dotted names."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

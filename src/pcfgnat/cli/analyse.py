@@ -120,8 +120,8 @@ def _texts(options: argparse.Namespace) -> "TextPairs":
 
 def _subjects(options: argparse.Namespace) -> "list[Subject]":
     from pcfgnat.analysis import Subject
-    from pcfgnat.translator import embedded_model
+    from pcfgnat.translator import model_directory
 
     device = use_machine(options)
     paths = named_paths(options.models)
-    return [Subject.load(name, path or embedded_model(), device) for name, path in paths.items()]
+    return [Subject.load(name, model_directory(path), device) for name, path in paths.items()]

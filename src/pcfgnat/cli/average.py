@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     """Average, and say where the result is."""
     import torch
 
-    from pcfgnat.checkpoints.checkpoint import average_checkpoints
+    from pcfgnat.checkpoints.averaging import average_checkpoints
 
     dtype = torch.float16 if options.half else None
     average_checkpoints(options.checkpoints, options.output, dtype, options.beta)

@@ -34,7 +34,7 @@ examples:
 LENGTHS, BATCHES = (10, 25, 50, 100), (1, 8, 32)
 OUTPUT = Path("runs/benchmark")
 SHORTLIST = {"shortlist": True, "exact": False}
-CTRANSLATE2_FILE, ENGINE_FILE = "model.bin", "engine.toml"
+CTRANSLATE2_FILE, ONNX_FILE = "model.bin", "exported.toml"
 
 
 def add_command(commands: Commands) -> None:
@@ -55,7 +55,7 @@ def add_command(commands: Commands) -> None:
     modes.add_argument("--report", type=Path, metavar="DIR", help="draw the tables of an earlier run again")
     group = parser.add_argument_group("how much")
     group.add_argument(
-        "--contenders", nargs="+", default=[], metavar="PATTERN", help="such as 'pcfg-engine-*' (all)"
+        "--contenders", nargs="+", default=[], metavar="PATTERN", help="such as 'pcfg-onnx-*' (all)"
     )
     group.add_argument(
         "--lengths", nargs="+", type=positive, metavar="N", help="source tokens, ends counted (10 25 50 100)"
@@ -187,11 +187,11 @@ def _named(model: str) -> "Contender":
     directory = Path(path)
     if not directory.is_dir():
         raise ValueError(f"a model must be a directory, but there is no {path}")
-    engine, foreign = ((directory / file).exists() for file in (ENGINE_FILE, CTRANSLATE2_FILE))
+    engine, foreign = ((directory / file).exists() for file in (ONNX_FILE, CTRANSLATE2_FILE))
     return Contender(
         name=name,
         model=name,
-        runtime="ctranslate2" if foreign else "engine" if engine else "torch",
+        runtime="ctranslate2" if foreign else "onnx" if engine else "torch",
         directory=directory,
         decode=decode[0] if decode else None,
         shortlist=next((SHORTLIST[word] for word in words if word in SHORTLIST), None),

@@ -1,7 +1,6 @@
 """`pcfgnat cluster-translate`: a corpus to its translation, on many machines."""
 
 import argparse
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,41 +67,25 @@ def run(options: argparse.Namespace) -> None:
 
 def _job(options: argparse.Namespace) -> "ClusterJob":
     from pcfgnat.cluster import ClusterJob
-    from pcfgnat.translator import TranslateOptions, embedded_model
+    from pcfgnat.translator import TranslateOptions, model_directory
 
     defaults = TranslateOptions()
     return ClusterJob(
-        model=(options.model or embedded_model()).absolute(),
+        model=model_directory(options.model).absolute(),
         source=options.input.absolute(),
         options=TranslateOptions(
-            decode=options.decode,
-            beta=options.beta,
-            beam=options.beam,
+            strategy=options.decode,
+            length_penalty=options.length_penalty,
+            seed=options.seed,
             batch=options.batch or defaults.batch,
         ),
         device=options.device,
         threads=options.threads or 1,
         exact=True if options.exact else None,
         pieces=options.pieces,
-        seed=options.seed,
     )
 
 
 def _identity(job: "ClusterJob") -> dict[str, str]:
     """Name everything that the result depends on, but for the text itself."""
-    from pcfgnat.config import dump_toml, to_dict
-    from pcfgnat.translator import describe_model
-
-    model = dump_toml(to_dict(describe_model(job.model)))
-    asked = {
-        "decode": job.options.decode,
-        "beta": job.options.beta,
-        "beam": job.options.beam,
-        "exact": job.exact,
-    }
-    return {
-        "model": hashlib.sha256(model.encode()).hexdigest(),
-        **{name: str(value) for name, value in asked.items()},
-        "pieces": str(job.pieces),
-        "seed": str(job.seed),
-    }
+    return {**job.translator().job(), "pieces": str(job.pieces)}

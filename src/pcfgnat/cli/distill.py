@@ -17,7 +17,6 @@ from pcfgnat.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pcfgnat.checkpoints.checkpoint import Checkpoint
     from pcfgnat.text import Prepared
     from pcfgnat.translator import Translator
 
@@ -62,17 +61,15 @@ def run(options: argparse.Namespace) -> None:
     """Translate what is not translated yet."""
     from tqdm import tqdm
 
-    from pcfgnat.checkpoints.checkpoint import Checkpoint
-    from pcfgnat.translator import distill, pair_files
+    from pcfgnat.translator import describe_model, distill, pair_files
 
-    checkpoint = Checkpoint.open(options.model)
     translator = load_translator(options, options.model)
-    languages = checkpoint.description.languages
+    languages = describe_model(options.model).languages
     source, target = options.suffixes or (languages.source or "source", languages.target or "target")
     if source == target:
         raise ValueError(f"--suffixes must be different, got {source!r} twice")
     cut = 0
-    with pair_files(options.output, (source, target), _job(options, checkpoint, translator)) as output:
+    with pair_files(options.output, (source, target), _job(options, translator)) as output:
         if output.progress.complete:
             print(
                 f"complete already: {output.progress.lines} lines in {' and '.join(map(str, output.paths))}"
@@ -81,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
         if output.progress.lines:
             notice(f"going on after {output.progress.lines} lines")
         with tqdm(initial=output.progress.lines, unit=" lines", disable=None, leave=False) as bar:
-            for chunk in distill(translator, _lines(options), output, options.seed, options.chunk):
+            for chunk in distill(translator, _lines(options), output, options.chunk):
                 cut += sum(bool(translation.parts) for translation in chunk)
                 bar.update(len(chunk))
     if not output.progress.lines:
@@ -91,18 +88,10 @@ def run(options: argparse.Namespace) -> None:
     print(f"{output.progress.lines} lines in {' and '.join(map(str, output.paths))}")
 
 
-def _job(options: argparse.Namespace, checkpoint: "Checkpoint", translator: "Translator") -> dict[str, str]:
+def _job(options: argparse.Namespace, translator: "Translator") -> dict[str, str]:
     """Name everything that the result depends on, but for the text itself."""
-    search = translator.search
-    job = {
-        "teacher": checkpoint.description.weights_sha256,
-        "tokenizer": checkpoint.tokenizer.sha256,
-        "decode": search.strategy,
-        "beta": str(search.length_penalty),
-        "beam": str(search.beam_size),
-        "input": str(options.data) if options.data is not None else " ".join(map(str, options.input)),
-    }
-    return {**job, "seed": str(options.seed)} if search.strategy == "sample" else job
+    place = str(options.data) if options.data is not None else " ".join(map(str, options.input))
+    return {**translator.job(), "input": place}
 
 
 def _lines(options: argparse.Namespace) -> Iterator[str]:

@@ -63,7 +63,12 @@ def add_command(commands: Commands) -> None:
         "--format", choices=FORMATS, help="(by the suffix of --output; without one, in the terminal)"
     )
     parser.add_argument(
-        "--nbest", type=positive, default=1, metavar="N", help="the N best translations and their trees"
+        "--results",
+        "--nbest",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="the N best translations, with trees",
     )
     parser.add_argument(
         "--lattice", action="store_true", help="all nodes that could have been used (pcfg and dag)"
@@ -83,14 +88,14 @@ def run(options: argparse.Namespace) -> None:
     form = _format(options)
     if bool(options.texts) == (options.json is not None):
         raise ValueError(f"either texts or --json must be given, got {'both' if options.texts else 'none'}")
-    if options.lattice and (options.json is not None or options.nbest > 1):
+    if options.lattice and (options.json is not None or options.results > 1):
         raise ValueError("--lattice needs texts, and goes without --json and --nbest")
     if options.lattice and form not in LATTICE_FORMATS:
         raise ValueError(f"a lattice can be drawn as {', '.join(LATTICE_FORMATS)}, not as {form}")
     if options.lattice:
         items = _lattices(options)
     elif options.json is not None:
-        items = _from_json(options.json, options.nbest)
+        items = _from_json(options.json, options.results)
     else:
         items = _translated(options)
     drawn = _drawn(list(items), form, options)
@@ -112,7 +117,7 @@ def _format(options: argparse.Namespace) -> str:
 
 
 def _translated(options: argparse.Namespace) -> Iterator[Item]:
-    translator = load_translator(options, options.model, nbest=options.nbest)
+    translator = load_translator(options, options.model, results=options.results)
     for number, translation in enumerate(translator(options.texts), start=1):
         for note in translation.notes:
             notice(f"text {number}: {note}")
@@ -121,7 +126,7 @@ def _translated(options: argparse.Namespace) -> Iterator[Item]:
         elif not translation.trees:
             raise ValueError("the model must be one that builds trees, pcfg or dag; this one builds none")
         else:
-            yield from _items(translation.to_dict(), options.nbest)
+            yield from _items(translation.to_dict(), options.results)
 
 
 def _lattices(options: argparse.Namespace) -> Iterator[Item]:

@@ -144,7 +144,7 @@ class _Judge:
         if self.tuning is not None:
             points = self._swept(translator, self.tuning, betas)
             best = max(points, key=lambda point: point.bleu)
-            translator = translator.with_options(replace(translator.options, beta=best.beta))
+            translator = translator.with_options(replace(translator.options, length_penalty=best.beta))
         elif self.sweep is not None:
             points = self._swept(translator, self.test, self.sweep)
         source = self.test.source_for(translator.tokenizer)
@@ -155,8 +155,8 @@ class _Judge:
         report = SystemReport(
             name,
             self.measures.score(lines, self.test.reference),
-            translator.search.strategy,
-            translator.search.length_penalty,
+            translator.strategy.name,
+            translator.request.length_penalty,
             len(lines) / max(seconds, 1e-9),
             sweep=points,
         )

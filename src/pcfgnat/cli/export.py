@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from pcfgnat.text.shortlist import Shortlist
 
 DESCRIPTION = """\
-Write a pcfg, dag or ctc checkpoint as a directory that translates without torch, on onnxruntime and compiled
-kernels: `translate`, `evaluate` and `Translator.load` take it like a checkpoint. Written to the directory
-`engine` inside the checkpoint, it is used instead of the checkpoint itself wherever onnxruntime is there.
+Write a one-pass model as a directory that translates without torch, on onnxruntime and compiled kernels:
+`translate`, `evaluate` and `Translator.load` take it like a checkpoint. Written to the directory
+`onnx` inside the checkpoint, it is used instead of the checkpoint itself wherever onnxruntime is installed.
 
 With --shortlist, the output layer looks only at target words that the source makes likely. They are learnt
 from the training data, here unless `prepare --shortlist` has done it, and the BLEU that they cost on the
@@ -21,7 +21,7 @@ validation data is measured: they are used by default if that is 0.1 at most.
 """
 EXAMPLE = """\
 examples:
-  pcfgnat export runs/final --int8                             (to runs/final/engine)
+  pcfgnat export runs/final --int8                             (to runs/final/onnx)
   pcfgnat export runs/final --int8 --shortlist data --output fast
   pcfgnat export teacher --ctranslate2 --int8 --output teacher.ct2
 """
@@ -32,7 +32,7 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "export", "write a model that runs without torch", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="where to (CHECKPOINT/engine)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where to (CHECKPOINT/onnx)")
     parser.add_argument(
         "--int8",
         action="store_true",
@@ -54,14 +54,14 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Export, and say what it cost."""
-    output = options.output or options.checkpoint / "engine"
+    output = options.output or options.checkpoint / "onnx"
     if options.ctranslate2:
         _to_ctranslate2(options)
         return
-    from pcfgnat.export.engine import ExportSettings, export_engine
+    from pcfgnat.export.onnx import ExportSettings, export_onnx
 
     shortlist = _learnt_shortlist(options)
-    export_engine(options.checkpoint, output, ExportSettings(options.int8, shortlist))
+    export_onnx(options.checkpoint, output, ExportSettings(options.int8, shortlist))
     if shortlist is not None:
         _measure(output, options)
     print(f"exported to {output}")
@@ -98,8 +98,8 @@ def _learnt_shortlist(options: argparse.Namespace) -> "Shortlist | None":
 def _measure(output: Path, options: argparse.Namespace) -> None:
     """Translate validation data with and without the shortlist, and record the difference."""
     from pcfgnat.evaluation import measures_for
-    from pcfgnat.export.engine import record_shortlist
-    from pcfgnat.runtimes.onnx import EngineOptions, ShortlistFacts
+    from pcfgnat.export.onnx import record_shortlist
+    from pcfgnat.runtimes.onnx import OnnxOptions, ShortlistFacts
     from pcfgnat.text import Prepared
     from pcfgnat.text.shortlist import SHORTLIST, Shortlist
     from pcfgnat.translator import Translator, describe_model
@@ -112,7 +112,7 @@ def _measure(output: Path, options: argparse.Namespace) -> None:
     references = [tokenizer.plain(target) for target in targets]
     bleu = {}
     for exact in (True, False):
-        translator = Translator.load(output, engine=EngineOptions(exact=exact))
+        translator = Translator.load(output, onnx=OnnxOptions(exact=exact))
         bleu[exact], _ = measures.bleu([result.text for result in translator(sources)], references)
     shortlist = Shortlist.load(output / SHORTLIST)
     sizes = [len(shortlist.types(ids)) for ids in tokenizer.encode_all(sources)]
@@ -121,5 +121,5 @@ def _measure(output: Path, options: argparse.Namespace) -> None:
     record_shortlist(output, facts)
     use = "used by default" if facts.by_default else "not used unless asked for"
     notice(
-        f"the shortlist keeps {facts.types:.0f} types and costs {lost:.2f} BLEU of {bleu[True]:.2f}: {use}"
+        f"the shortlist keeps {facts.tokens:.0f} tokens and costs {lost:.2f} BLEU of {bleu[True]:.2f}: {use}"
     )

@@ -33,11 +33,11 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what is known."""
-    from pcfgnat.runtimes.onnx.description import is_exported
+    from pcfgnat.runtimes.onnx.exported import is_exported
     from pcfgnat.text.prepared import REPORT
-    from pcfgnat.translator import embedded_model
+    from pcfgnat.translator import model_directory
 
-    directory = options.directory or embedded_model()
+    directory = model_directory(options.directory)
     if (directory / REPORT).is_file():
         facts = _prepared(directory)
     elif is_exported(directory):
@@ -54,39 +54,44 @@ def run(options: argparse.Namespace) -> None:
 
 def _described(checkpoint: "Checkpoint") -> dict[str, Any]:
     from pcfgnat.config import to_dict
+    from pcfgnat.decoding import strategies_of
+    from pcfgnat.runtimes.torch import torch_runtime
 
-    model = checkpoint.model()
-    facts = to_dict(checkpoint.description)
+    network = checkpoint.network()
+    facts = to_dict(checkpoint.metadata)
     return {
         "directory": str(checkpoint.directory),
-        "model": facts.pop("model"),
-        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "network": facts["network"].pop("name"),
+        "parameters": sum(weight.numel() for weight in network.parameters()),
         "size": _size(checkpoint.directory),
         "tokenizer": checkpoint.tokenizer.kind,
         "vocabulary": facts.pop("vocabulary"),
-        "longest source": model.max_source_length,
-        "strategies": list(model.strategies),
+        "longest source": network.max_source_length,
+        "strategies": list(strategies_of(torch_runtime(network))),
+        "architecture": facts.pop("network"),
         **facts,
     }
 
 
 def _exported(directory: Path) -> dict[str, Any]:
     from pcfgnat.config import to_dict
-    from pcfgnat.runtimes.onnx import Exported
+    from pcfgnat.decoding import strategies_of
+    from pcfgnat.runtimes.onnx import Exported, onnx_runtime
 
     exported = Exported.open(directory)
-    facts = to_dict(exported.description)
+    facts = to_dict(exported.metadata)
     del facts["files"]
     return {
         "directory": str(directory),
-        "model": facts.pop("model"),
+        "network": facts["network"].pop("name"),
         "exported for": "onnxruntime",
         "precision": facts.pop("precision"),
         "size": _size(directory),
         "tokenizer": exported.tokenizer.kind,
         "vocabulary": facts.pop("vocabulary"),
-        "longest source": exported.description.shape.max_source_length,
-        "strategies": list(exported.description.strategies),
+        "longest source": exported.metadata.shape.max_source_length,
+        "strategies": list(strategies_of(onnx_runtime(exported))),
+        "architecture": facts.pop("network"),
         **facts,
     }
 

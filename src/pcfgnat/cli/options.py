@@ -36,16 +36,15 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--decode",
         metavar="STRATEGY",
-        help="viterbi, joint-viterbi, lookahead, greedy, beam or sample, as the model allows (its own)",
+        help="viterbi, joint-viterbi, lookahead, greedy, beam or sample, as the model allows, with settings "
+        "behind a colon: beam:size=8 (default: the model's)",
     )
     group.add_argument(
+        "--length-penalty",
         "--beta",
         type=float,
         metavar="B",
-        help="rank by score / length^B: more for longer sentences (the model's own)",
-    )
-    group.add_argument(
-        "--beam", type=positive, metavar="N", help="hypotheses that beam search keeps (the model's own)"
+        help="rank by score / length^B: greater ones favour longer sentences (default: the model's)",
     )
     group.add_argument(
         "--exact", action="store_true", help="look at the whole vocabulary, also in models with a shortlist"
@@ -79,30 +78,27 @@ def use_machine(options: argparse.Namespace) -> "torch.device":
 
 
 def load_translator(
-    options: argparse.Namespace, directory: Path | None, nbest: int = 1, at_once: bool = False
+    options: argparse.Namespace, directory: Path | None, results: int = 1, at_once: bool = False
 ) -> "Translator":
     """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
-    from pcfgnat.runtimes.onnx import EngineOptions
-    from pcfgnat.translator import TranslateOptions, Translator, embedded_model, engine_for
+    from pcfgnat.runtimes.onnx import OnnxOptions
+    from pcfgnat.translator import TranslateOptions, Translator, exported_for, model_directory
 
-    directory = directory or embedded_model()
+    place = model_directory(directory)
     device: object = options.device
-    if engine_for(directory, options.device, options.decode) is None:  # otherwise torch need not be there
-        import torch
-
+    if exported_for(place, options.device) is None:  # otherwise torch need not be installed
         device = use_machine(options)
-        torch.manual_seed(options.seed)
     defaults = TranslateOptions()
     wanted = TranslateOptions(
-        decode=options.decode,
-        beta=options.beta,
-        beam=options.beam,
-        nbest=nbest,
+        strategy=options.decode,
+        length_penalty=options.length_penalty,
+        results=results,
+        seed=options.seed,
         batch=options.batch or defaults.batch,
         window=1 if at_once or options.batch == 1 else defaults.window,
     )
-    engine = EngineOptions(threads=options.threads, exact=True if options.exact else None)
-    return Translator.load(directory, device, wanted, engine=engine)
+    onnx = OnnxOptions(threads=options.threads, exact=True if options.exact else None)
+    return Translator.load(place, device, wanted, onnx=onnx)
 
 
 def named_paths(systems: Sequence[str]) -> dict[str, Path | None]:

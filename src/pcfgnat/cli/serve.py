@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         import uvicorn
 
-        from pcfgnat.runtimes.onnx import EngineOptions
+        from pcfgnat.runtimes.onnx import OnnxOptions
         from pcfgnat.server import Limits, ServedModel, create_app
     except ModuleNotFoundError as error:
         raise ValueError(f"`pcfgnat serve` needs {error.name}: pip install 'pcfgnat[serve]'") from error
@@ -64,9 +64,9 @@ def run(options: argparse.Namespace) -> None:
     )
     places = named_models(options.model)
     with _listening(options.host, options.port) as listener:
-        engine = EngineOptions(threads=options.threads)
+        onnx = OnnxOptions(threads=options.threads)
         device = _device(options, places.values())
-        models = {name: ServedModel.load(name, place, device, engine) for name, place in places.items()}
+        models = {name: ServedModel.load(name, place, device, onnx) for name, place in places.items()}
         host, port = listener.getsockname()[:2]
         notice(f"serving {', '.join(models)} on http://{f'[{host}]' if ':' in host else host}:{port}")
         if not ipaddress.ip_address(host).is_loopback:
@@ -99,9 +99,9 @@ def named_models(entries: Sequence[str]) -> dict[str, Path | None]:
 
 def _device(options: argparse.Namespace, places: Iterable[Path | None]) -> object:
     """Set torch up if any model needs it."""
-    from pcfgnat.translator import embedded_model, engine_for
+    from pcfgnat.translator import exported_for, model_directory
 
-    if all(engine_for(place or embedded_model(), options.device) for place in places):
+    if all(exported_for(model_directory(place), options.device) for place in places):
         return options.device
     return use_machine(options)
 

@@ -1,7 +1,6 @@
 """`pcfgnat translate`: text to text."""
 
 import argparse
-import hashlib
 import json
 import shutil
 import sys
@@ -58,6 +57,7 @@ def add_command(commands: Commands) -> None:
     )
     add_decoding_options(parser)
     parser.add_argument(
+        "--results",
         "--nbest",
         type=positive,
         default=1,
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("either texts or --input may be given, got both")
     from_stdin = not options.texts and options.input is None
     translator = load_translator(
-        options, options.model, nbest=options.nbest, at_once=from_stdin and sys.stdin.isatty()
+        options, options.model, results=options.results, at_once=from_stdin and sys.stdin.isatty()
     )
     from_file = options.input is not None and (options.input.is_file() or not options.input.exists())
     if from_file and options.output is not None and replaceable(options.output):
@@ -87,7 +87,7 @@ def _translate_stream(options: argparse.Namespace, translator: "Translator") -> 
 
     lines = _checked(options.texts) if options.texts else read_lines(options.input)
     silent = True if options.output is None and sys.stdout.isatty() else None  # the output shows the progress
-    notices = _Notices(options, translator.search.strategy)
+    notices = _Notices(options, translator.strategy.name)
     with writing(options.output) as file, tqdm(unit=" lines", disable=silent, leave=False) as bar:
         for number, translation in enumerate(translator.stream(lines), start=1):
             notices.tell(translation, number)
@@ -110,7 +110,7 @@ def _translate_file(options: argparse.Namespace, translator: "Translator") -> No
         return ["".join(f"{line}\n" for line in chain.from_iterable(lines))]
 
     record = options.output.with_name(f"{options.output.name}.progress.toml")
-    job, notices = _job(options, translator), _Notices(options, translator.search.strategy)
+    job, notices = _job(options, translator), _Notices(options, translator.strategy.name)
     with opened(options.input) as lines, GrowingFiles([options.output], record, job, True) as output:
         if output.progress.complete:
             notice(f"complete already: {output.progress.lines} lines in {options.output}")
@@ -119,7 +119,7 @@ def _translate_file(options: argparse.Namespace, translator: "Translator") -> No
             notice(f"going on after {done} lines; to begin anew, remove {record}")
         window = translator.options.window
         with tqdm(initial=done, unit=" lines", disable=None, leave=False) as bar:
-            for chunk in translate_into(translator, lines, output, render, options.seed, window):
+            for chunk in translate_into(translator, lines, output, render, window):
                 for number, translation in enumerate(chunk, done + 1):
                     notices.tell(translation, number)
                 done += len(chunk)
@@ -128,23 +128,11 @@ def _translate_file(options: argparse.Namespace, translator: "Translator") -> No
 
 def _job(options: argparse.Namespace, translator: "Translator") -> dict[str, str]:
     """Name everything that the result depends on, but for the text itself."""
-    from pcfgnat.config import dump_toml, to_dict
-    from pcfgnat.translator import describe_model, embedded_model
-
-    model = dump_toml(to_dict(describe_model(options.model or embedded_model())))
-    search = translator.search
-    job = {
-        "model": hashlib.sha256(model.encode()).hexdigest(),
-        "runtime": type(translator.model).__name__,
-        "exact": str(options.exact),
-        "decode": search.strategy,
-        "beta": str(search.length_penalty),
-        "beam": str(search.beam_size),
-        "nbest": str(options.nbest),
+    return {
+        **translator.job(),
         "form": "json" if options.json else "tree" if options.tree else "text",
         "input": str(options.input),
     }
-    return {**job, "seed": str(options.seed)} if search.strategy == "sample" else job
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
@@ -163,7 +151,7 @@ class _Notices:
     """Tells once what was asked for and is not there, and each time what happened to a line."""
 
     def __init__(self, options: argparse.Namespace, strategy: str) -> None:
-        self._nbest, self._tree, self._strategy = options.nbest, options.tree, strategy
+        self._nbest, self._tree, self._strategy = options.results, options.tree, strategy
         self._told: set[str] = set()
 
     def tell(self, translation: "Translation", number: int) -> None:
@@ -186,7 +174,7 @@ class _Notices:
 def _shown(translation: "Translation", number: int, options: argparse.Namespace) -> Iterator[str]:
     if options.json:
         yield json.dumps(translation.to_dict(), ensure_ascii=False, allow_nan=False)
-    elif options.nbest > 1:
+    elif options.results > 1:
         for candidate in translation.candidates:
             yield f"{number}\t{candidate.score:.4f}\t{candidate.text}"
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pcfgnat.cluster.shards import Shard, ShardedFile, write_shard
-from pcfgnat.runtimes.onnx import EngineOptions
+from pcfgnat.runtimes.onnx import OnnxOptions
 from pcfgnat.translator import TranslateOptions, Translator
 
 
@@ -17,7 +17,6 @@ class ClusterJob:
     """What every worker must know; paths must mean the same on all machines.
 
     pieces: write subwords instead of text, for training text that was split beforehand
-    seed:   of sampling; each shard has its own, so that it does not matter who translates it
     """
 
     model: Path
@@ -27,16 +26,19 @@ class ClusterJob:
     threads: int = 1
     exact: bool | None = None
     pieces: bool = False
-    seed: int = 1
+
+    def translator(self) -> Translator:
+        """Load the model."""
+        onnx = OnnxOptions(threads=self.threads, exact=self.exact)
+        return Translator.load(self.model, self.device, self.options, onnx=onnx)
 
 
 class ShardTranslator:
     """A worker: loads the model once, then turns shards into files."""
 
     def __init__(self, job: ClusterJob, directory: Path) -> None:
-        engine = EngineOptions(threads=job.threads, exact=job.exact)
         self._job, self._directory = job, directory
-        self._translator = Translator.load(job.model, job.device, job.options, engine=engine)
+        self._translator = job.translator()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Translate the shards that Ray Data gives as columns, and pass on what they were."""
@@ -46,10 +48,6 @@ class ShardTranslator:
 
     def translate(self, shard: Shard) -> None:
         """Translate one shard."""
-        if self._translator.search.strategy == "sample":
-            import torch
-
-            torch.manual_seed(self._job.seed + shard.first)
         found = self._translator(shard.read(self._job.source))
         texts = [" ".join(result.pieces) if self._job.pieces else result.text for result in found]
         write_shard(self._directory, shard, texts)

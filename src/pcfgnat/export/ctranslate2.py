@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from torch import nn
 
-from pcfgnat.checkpoints.checkpoint import TOKENIZER, Checkpoint, CheckpointError
-from pcfgnat.networks import Autoregressive
+from pcfgnat.checkpoints.checkpoint import TOKENIZER, Checkpoint
+from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.networks import AutoregressiveNetwork
 from pcfgnat.nn.attention import CrossAttention, SelfAttention
 from pcfgnat.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 from pcfgnat.storage.files import atomic_directory
@@ -42,13 +43,13 @@ def convert(
         choices = ", ".join(get_args(Quantization))
         raise ValueError(f"quantization must be one of {choices}, got {quantization!r}")
     opened = Checkpoint.open(checkpoint)
-    model = opened.model()
-    if not isinstance(model, Autoregressive):
-        kind = opened.description.model
+    network = opened.network()
+    if not isinstance(network, AutoregressiveNetwork):
+        kind = opened.metadata.network_name
         raise CheckpointError(
-            f"CTranslate2 runs autoregressive models only, but {checkpoint} is a {kind} model"
+            f"CTranslate2 runs autoregressive networks only, but {checkpoint} is of kind {kind}"
         )
-    spec = _spec(model)
+    spec = _spec(network)
     pieces = opened.tokenizer.pieces(range(opened.tokenizer.vocabulary_size))
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
@@ -63,18 +64,18 @@ def convert(
         opened.tokenizer.save(directory / TOKENIZER)
 
 
-def _spec(model: Autoregressive) -> "TransformerSpec":
+def _spec(network: AutoregressiveNetwork) -> "TransformerSpec":
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
-    config = model.config.transformer
+    config = network.config.transformer
     spec = TransformerSpec.from_config(
         (config.layers_encoder, config.layers_decoder),
         config.heads,
         pre_norm=config.pre_norm,
         activation={"gelu": Activation.GELU, "relu": Activation.RELU}[config.activation],
     )
-    embeddings = model.embeddings
+    embeddings = network.embeddings
     spec.config.add_attribute("max_positions", config.max_positions)  # it does not say otherwise, and fails
     spec.config.layer_norm_epsilon = nn.LayerNorm(1).eps
     spec.encoder.embeddings[0].weight = (embeddings.source_tokens or embeddings.tokens).weight.detach()
@@ -82,7 +83,7 @@ def _spec(model: Autoregressive) -> "TransformerSpec":
     spec.decoder.embeddings.weight = embeddings.tokens.weight.detach()
     spec.decoder.position_encodings.encodings = embeddings.target_positions.weight.detach()
     spec.decoder.projection.weight = embeddings.tokens.weight.detach()
-    for stack, layers in ((model.encoder, spec.encoder), (model.decoder, spec.decoder)):
+    for stack, layers in ((network.encoder, spec.encoder), (network.decoder, spec.decoder)):
         if isinstance(stack.norm, nn.LayerNorm):
             _norm(layers.layer_norm, stack.norm)
         for layer, inside in zip(stack.layers, layers.layer, strict=True):

@@ -18,7 +18,7 @@ Weights = Mapping[str, np.ndarray]
 SubLayer = tuple[Callable[[str], str], str]  # from what it reads to what it adds; the name of its norm
 
 
-class Network:
+class NetworkGraph:
     """Builds the graph of a model from its weights."""
 
     def __init__(self, config: TransformerConfig, weights: Weights, int8: bool) -> None:
@@ -39,14 +39,11 @@ class Network:
         canvas = graph.input("canvas", TensorProto.FLOAT, ["canvas_rows", width])
         canvas_mask = graph.input("canvas_mask", TensorProto.INT32, ["B", "M"])
         memory = self._stack(source, self._encoder_layers(source_mask), "encoder.norm")
-        layers = self._decoder_layers(canvas_mask, memory, source_mask)
+        query = None if self.copies else graph.input("query", TensorProto.FLOAT, ["canvas_rows", width])
+        layers = self._decoder_layers(canvas_mask, self._keys_values(memory), source_mask, query)
         if self.copies:
-            opposite = graph.input("opposite", TensorProto.INT64, ["canvas_rows"])
-            copied = self._linear("copy", memory)
-            canvas = graph.op("Add", [canvas, graph.op("Gather", [copied, opposite], {"axis": 0})])
-        else:  # the first self-attention is behind us
-            layers = layers[1:]
-        return self._stack(canvas, layers, "decoder.norm")
+            return self._stack(self._with_copies(canvas, memory), layers, "decoder.norm")
+        return self._stack(canvas, layers[1:], "decoder.norm")  # the first self-attention has been done
 
     def start(self) -> None:
         """Read an empty canvas; give out what the first attention to the source adds to, and its queries."""
@@ -59,6 +56,51 @@ class Network:
         asking = self._norm(f"{name}.around_cross.norm", x) if self.config.pre_norm else x
         graph.output(self._linear(f"{name}.cross_attention.query", asking), "query")
 
+    def encode(self) -> None:
+        """Read the source; give out keys and values of all decoder layers, lengths and, if needed, states."""
+        graph, width = self.graph, self.config.width
+        source = graph.input("source", TensorProto.FLOAT, ["source_rows", width])
+        mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
+        memory = self._stack(source, self._encoder_layers(mask), "encoder.norm")
+        graph.output(self._keys_values(memory), "keys_values")
+        if self.copies:
+            graph.output(memory, "memory")
+        weights = graph.op("Cast", [mask], {"to": TensorProto.FLOAT})
+        inside = graph.op("Unsqueeze", [weights, graph.whole(2)])
+        kept = graph.op(
+            "Where",
+            [
+                graph.op("Cast", [inside], {"to": TensorProto.BOOL}),
+                self.by_sentence(memory, mask),
+                graph.constant(np.zeros((), dtype=np.float32)),
+            ],
+        )
+        total = graph.op("ReduceSum", [kept, graph.whole(1)], {"keepdims": 0})
+        count = graph.op("ReduceSum", [weights, graph.whole(1)], {"keepdims": 1})
+        bias = graph.constant(self._weights["length.bias"])
+        mean = graph.op("Div", [total, count])
+        weight = graph.constant(self._weights["length.weight"])
+        graph.output(graph.op("Gemm", [mean, weight, bias], {"transB": 1}), "length")
+
+    def decode(self) -> None:
+        """Read a canvas of any tokens and what `encode` gave out; give out the decoder's states."""
+        graph, width, layers = self.graph, self.config.width, self.config.layers_decoder
+        source_mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
+        canvas = graph.input("canvas", TensorProto.FLOAT, ["canvas_rows", width])
+        canvas_mask = graph.input("canvas_mask", TensorProto.INT32, ["B", "M"])
+        keys_values = graph.input("keys_values", TensorProto.FLOAT, ["source_rows", 2 * width * layers])
+        if self.copies:
+            memory = graph.input("memory", TensorProto.FLOAT, ["source_rows", width])
+            canvas = self._with_copies(canvas, memory)
+        stack = self._decoder_layers(canvas_mask, keys_values, source_mask, query=None)
+        graph.output(self._stack(canvas, stack, "decoder.norm"), "states")
+
+    def _with_copies(self, canvas: str, memory: str) -> str:
+        """Add to each node what stands opposite to it."""
+        opposite = self.graph.input("opposite", TensorProto.INT64, ["canvas_rows"])
+        copied = self._linear("copy", memory)
+        return self.graph.op("Add", [canvas, self.graph.op("Gather", [copied, opposite], {"axis": 0})])
+
     def _encoder_layers(self, mask: str) -> list[SubLayer]:
         layers: list[SubLayer] = []
         for i in range(self.config.layers_encoder):
@@ -69,20 +111,23 @@ class Network:
             ]
         return layers
 
-    def _decoder_layers(self, mask: str, memory: str, memory_mask: str) -> list[SubLayer]:
+    def _keys_values(self, memory: str) -> str:
+        """Return keys and values of all decoder layers side by side: one product."""
+        names = [f"decoder.layers.{i}.cross_attention.project" for i in range(self.config.layers_decoder)]
+        weight = np.concatenate([self._weights[f"{name}.weight"] for name in names])
+        bias = np.concatenate([self._weights[f"{name}.bias"] for name in names])
+        return self.graph.linear(memory, weight, bias)
+
+    def _decoder_layers(
+        self, mask: str, keys_values: str, memory_mask: str, query: str | None
+    ) -> list[SubLayer]:
+        """Return all sub-layers; `query` are the queries of the first cross-attention, if they are known."""
         names = [f"decoder.layers.{i}" for i in range(self.config.layers_decoder)]
-        projections = [f"{name}.cross_attention.project" for name in names]
-        weight = np.concatenate([self._weights[f"{name}.weight"] for name in projections])
-        bias = np.concatenate([self._weights[f"{name}.bias"] for name in projections])
-        together = self.graph.linear(memory, weight, bias)
-        parts = self.graph.split(together, [self.config.width] * 2 * len(names), axis=1)
+        parts = self.graph.split(keys_values, [self.config.width] * 2 * len(names), axis=1)
         layers: list[SubLayer] = []
         for i, name in enumerate(names):
-            keys_values = parts[2 * i], parts[2 * i + 1]
-            query = None
-            if i == 0 and not self.copies:
-                query = self.graph.input("query", TensorProto.FLOAT, ["canvas_rows", self.config.width])
-            cross = self._cross_attention(f"{name}.cross_attention", mask, keys_values, memory_mask, query)
+            own, known = (parts[2 * i], parts[2 * i + 1]), query if i == 0 else None
+            cross = self._cross_attention(f"{name}.cross_attention", mask, own, memory_mask, known)
             layers += [
                 (self._self_attention(f"{name}.self_attention", mask), f"{name}.around_self.norm"),
                 (cross, f"{name}.around_cross.norm"),

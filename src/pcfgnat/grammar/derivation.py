@@ -24,6 +24,16 @@ def lookahead_choice(rules: Float[np.ndarray, "r"], children: Float[np.ndarray, 
     return int((rules + children).argmax())
 
 
+def sampled_choice(generator: np.random.Generator) -> Chooser:
+    """Choose a rule by its probability; weights need not sum to 1."""
+
+    def choose(rules: Float[np.ndarray, "r"], _children: Float[np.ndarray, "r"]) -> int:
+        upto = np.exp(rules.astype(np.float64) - rules.max()).cumsum()
+        return int(np.searchsorted(upto, generator.random() * upto[-1], side="right"))
+
+    return choose
+
+
 def derive(
     chain: Float[np.ndarray, "C d C"],
     prefix: Float[np.ndarray, "C R"],
@@ -81,6 +91,10 @@ def _derive_prefix(
 
 
 def _choose(choose: Chooser, rules: np.ndarray, children: np.ndarray, where: str) -> int:
-    if not (rules > -np.inf).any():
-        raise ValueError(f"{where} must have a rule of non-zero probability")
-    return choose(rules.ravel(), children.ravel())
+    """Choose a rule; a maximum of NaN is no way on either."""
+    rules, children = rules.ravel(), children.ravel()
+    if rules.max() > -np.inf:
+        choice = choose(rules, children)
+        if rules[choice] + children[choice] > -np.inf:
+            return choice
+    raise ValueError(f"{where} must have a rule of non-zero probability")

@@ -1,8 +1,7 @@
 """What a model knows before it decodes a sentence: tokens and rules of every node, as plain arrays."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -74,11 +73,3 @@ class LatticeScores:
             k, offset = support.locate(node)
             reach[node] = on_chain[k] if offset == support.block else inside[k, offset]
         return np.clip(reach, 0.0, 1.0)
-
-
-@runtime_checkable
-class HasLattice(Protocol):
-    """A model, in whatever engine, that can tell what it knows before it decodes."""
-
-    def lattice_scores(self, source: Sequence[int], top: int) -> LatticeScores:
-        """Return the lattice of one source, `bos … eos`, with the `top` best tokens of each node."""

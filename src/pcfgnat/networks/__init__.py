@@ -1,39 +1,42 @@
-"""Translation models by name: a class, built from its config and the vocabulary's size, and that config."""
+"""Networks by name: a class, built from its config and the vocabulary's size, and that config."""
 
 from collections.abc import Callable
 from typing import Any
 
-from pcfgnat.networks.autoregressive import Autoregressive, AutoregressiveConfig
-from pcfgnat.networks.base import SPECIAL_TOKENS, Batch, Loss, Model
-from pcfgnat.networks.ctc import Collapsing, CTCConfig
-from pcfgnat.networks.dag import DAGConfig, DirectedAcyclic
-from pcfgnat.networks.parallel import ParallelModel
-from pcfgnat.networks.pcfg import PCFG, PCFGConfig
-from pcfgnat.networks.vanilla import Vanilla, VanillaConfig
+from pcfgnat.networks.autoregressive import AutoregressiveConfig, AutoregressiveNetwork
+from pcfgnat.networks.base import Batch, Memory, Network, inference
+from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasIds, CanvasNetwork
+from pcfgnat.networks.ctc import CTCConfig, CTCNetwork
+from pcfgnat.networks.dag import DAGConfig, DAGNetwork
+from pcfgnat.networks.pcfg import PCFGConfig, PCFGNetwork
+from pcfgnat.networks.slots import SlotsConfig, SlotsNetwork
 
-MODELS: dict[str, tuple[Callable[[Any, int], Model], type[Any]]] = {
-    "autoregressive": (Autoregressive, AutoregressiveConfig),
-    "pcfg": (PCFG, PCFGConfig),
-    "dag": (DirectedAcyclic, DAGConfig),
-    "ctc": (Collapsing, CTCConfig),
-    "vanilla": (Vanilla, VanillaConfig),
+NETWORKS: dict[str, tuple[Callable[[Any, int], Network], type[Any]]] = {
+    "autoregressive": (AutoregressiveNetwork, AutoregressiveConfig),
+    "pcfg": (PCFGNetwork, PCFGConfig),
+    "dag": (DAGNetwork, DAGConfig),
+    "ctc": (CTCNetwork, CTCConfig),
+    "slots": (SlotsNetwork, SlotsConfig),
 }
 
 __all__ = [
-    "MODELS",
-    "PCFG",
-    "SPECIAL_TOKENS",
-    "Autoregressive",
+    "NETWORKS",
     "AutoregressiveConfig",
+    "AutoregressiveNetwork",
     "Batch",
     "CTCConfig",
-    "Collapsing",
+    "CTCNetwork",
+    "Canvas",
+    "CanvasConfig",
+    "CanvasIds",
+    "CanvasNetwork",
     "DAGConfig",
-    "DirectedAcyclic",
-    "Loss",
-    "Model",
+    "DAGNetwork",
+    "Memory",
+    "Network",
     "PCFGConfig",
-    "ParallelModel",
-    "Vanilla",
-    "VanillaConfig",
+    "PCFGNetwork",
+    "SlotsConfig",
+    "SlotsNetwork",
+    "inference",
 ]

@@ -1,25 +1,26 @@
-"""What every translation model does: give a loss to learn from, and translate."""
+"""What every network is: weights and an architecture; objectives and decoding lie elsewhere."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.profiler import record_function
 
-from pcfgnat.structures import Hypothesis, Padded, Search, SpecialTokens
-
-SPECIAL_TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3)
+from pcfgnat.nn import Embeddings, Encoder
+from pcfgnat.structures import Padded
+from pcfgnat.structures.distribution import check_lengths, check_target
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sentence pairs, `bos … eos` on both sides.
 
-    What glancing draws for a pair follows from its seed, and so is the same in any batch; without seeds
+    What an objective draws for a pair follows from its seed, and so is the same in any batch; without seeds
     torch's generator decides.
     """
 
@@ -34,71 +35,73 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Loss:
-    """What is minimised, and what it was computed from.
+class Memory:
+    """An encoded batch."""
 
-    value:     the mean of the model's loss over its sentences or tokens, as the model says
-    sentences: how many sentences count in it
-    tokens:    how many target tokens count in it
-    skipped:   how many sentences were left out, because the model cannot produce their target
-    metrics:   further figures to report, by name
+    states: Float[Tensor, "B N D"]
+    mask: Bool[Tensor, "B N"]
+    lengths: Int[Tensor, "B"]
+
+
+class Network(nn.Module, ABC):
+    """An encoder and whatever reads its states; built from its config and the size of the vocabulary.
+
+    config:           the architecture, nothing else
+    default_strategy: how to decode when nobody says otherwise, as the command line names it
     """
 
-    value: Float[Tensor, ""]
-    sentences: int
-    tokens: int
-    skipped: int
-    metrics: dict[str, float] = field(default_factory=dict)
-
-
-class Model(nn.Module, ABC):
-    """A translation model over ids; it is built from its own config and the size of the vocabulary.
-
-    loss_weight: what `Loss.value` is a mean over, and so what losses of several batches are weighted by
-    strategies:  what `Search.strategy` may be, the default first
-    """
-
-    loss_weight: ClassVar[Literal["sentences", "tokens"]]
-    strategies: ClassVar[tuple[str, ...]]
+    default_strategy: ClassVar[str]
+    config: Any
+    embeddings: Embeddings
+    encoder: Encoder
 
     @property
-    @abstractmethod
     def max_source_length(self) -> int:
-        """The longest source that can be translated, bos and eos counted."""
+        """The longest source that can be read, bos and eos included."""
+        return self.embeddings.source_positions.limit
 
     @property
-    def default_search(self) -> Search:
-        """How to translate when nobody says otherwise."""
-        return Search(self.strategies[0])
+    def vocabulary(self) -> int:
+        """Number of token ids."""
+        return self.embeddings.tokens.vocabulary
 
-    @abstractmethod
-    def loss(self, batch: Batch, progress: float) -> Loss:
-        """Return the loss of a batch; `progress` goes from 0 to 1 through training."""
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embeddings.tokens.weight.device
 
-    @abstractmethod
-    def translate(self, source: Padded, search: Search) -> list[list[Hypothesis]]:
-        """Return the n best translations of each sentence, best first; ids include bos and eos."""
+    def encode(self, source: Padded) -> Memory:
+        """Read the source."""
+        source = self.checked(source)
+        check_lengths(source.lengths, len(source.lengths), 1, source.ids.shape[1], "lengths of the source")
+        mask = source.mask
+        with record_function("encoder"):
+            return Memory(self.encoder(self.embeddings.source(source.ids, mask), mask), mask, source.lengths)
 
-    def sweep(
-        self, source: Padded, search: Search, length_penalties: Sequence[float]
-    ) -> list[list[Hypothesis]]:
-        """Return the best translation of each sentence under each length penalty."""
-        found = [self.translate(source, replace(search, length_penalty=beta)) for beta in length_penalties]
-        return [[results[0] for results in sentence] for sentence in zip(*found, strict=True)]
+    def checked(self, sentences: Padded) -> Padded:
+        """Raise an error for unknown ids, and leave out columns that no sentence reaches into."""
+        check_target(sentences, len(sentences.lengths), self.vocabulary)
+        width = int(sentences.lengths.max()) if len(sentences.lengths) else 0
+        return Padded(sentences.ids[:, :width], sentences.lengths)
+
+    def padded(self, sentences: Sequence[Sequence[int]]) -> Padded:
+        """Put sentences into tensors on the network's device."""
+        plain = Padded.from_lists(sentences)
+        return Padded(plain.ids.to(self.device), plain.lengths.to(self.device))
 
 
 @contextmanager
-def inference(model: Model) -> Iterator[None]:
+def inference(network: Network) -> Iterator[None]:
     """In this block nothing is dropped out and no gradient is kept.
 
     Not torch's inference mode: structures are read off gradients of their own, which that mode forbids.
     """
-    training = model.training
+    training = network.training
     if training:
-        model.eval()
+        network.eval()
     try:
         with torch.no_grad():
             yield
     finally:
         if training:
-            model.train()
+            network.train()

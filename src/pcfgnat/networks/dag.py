@@ -5,15 +5,17 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.profiler import record_function
 
-from pcfgnat.grammar.lattice import LatticeScores
-from pcfgnat.networks.parallel import Canvas, Memory, ParallelConfig, ParallelModel, top_tokens
+from pcfgnat.grammar.canvas import GRAPH, Geometry
+from pcfgnat.networks.base import Memory
+from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
-from pcfgnat.structures import DAG, Padded, SequenceDistribution
+from pcfgnat.structures import DAG, Padded
 
 
 @dataclass(frozen=True)
-class DAGConfig(ParallelConfig):
+class DAGConfig(CanvasConfig):
     """The graph's size, and how its transitions are scored.
 
     upsampling: λ, vertices for each source token
@@ -26,14 +28,20 @@ class DAGConfig(ParallelConfig):
         if self.upsampling < 1:
             raise ValueError(f"upsampling must be at least 1, got {self.upsampling}")
 
+    @property
+    def geometry(self) -> Geometry:
+        """How the canvas follows from the source."""
+        return Geometry("graph", self.upsampling)
 
-class DirectedAcyclic(ParallelModel):
+
+class DAGNetwork(CanvasNetwork):
     """p(Y|X) = Σ over paths from the first vertex to the last."""
 
-    strategies = ("joint-viterbi", "viterbi", "lookahead", "greedy", "sample")
+    framing = GRAPH
+    default_strategy = "joint-viterbi"
 
     def __init__(self, config: DAGConfig, vocabulary: int) -> None:
-        longest = max(config.upsampling * config.transformer.max_positions, 2)
+        longest = config.geometry.longest_canvas(config.transformer.max_positions)
         super().__init__(config, vocabulary, longest)
         self.config = config
         self.links = Links(config.transitions, config.transformer.width, longest, roles=2)
@@ -41,20 +49,18 @@ class DirectedAcyclic(ParallelModel):
 
     def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
         """Return λ · Lx vertices."""
-        return (memory.lengths * self.config.upsampling).clamp(min=2)
+        lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
+        return lengths
 
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> DAG:
         """Return the lattice of each sentence."""
+        with record_function("rule scores"):
+            transitions = self._transitions(canvas)
+        return DAG(transitions, emit, canvas.lengths)
+
+    def _transitions(self, canvas: Canvas) -> Float[Tensor, "B m m"]:
         features = self.links.features(canvas.states)
         before, after = self.links.vectors(0, features), self.links.vectors(1, features)
         node = torch.arange(canvas.mask.shape[1], device=canvas.lengths.device)
         legal = (node > node.unsqueeze(1)) & canvas.mask.unsqueeze(1)
-        transitions = self.links.mixed(before @ after.transpose(2, 3), legal, features)
-        return DAG(transitions, emit, canvas.lengths)
-
-    def lattice(self, distribution: SequenceDistribution, top: int) -> LatticeScores:
-        """Return the transitions and best tokens of the first sentence's graph."""
-        assert isinstance(distribution, DAG)
-        chain = distribution.transitions[0].unsqueeze(1).cpu().numpy()
-        tokens = top_tokens(distribution.emit[0], top)
-        return LatticeScores("dag", 0, *tokens, chain, chain[:, 0, :0])
+        return self.links.mixed(before @ after.transpose(2, 3), legal, features)

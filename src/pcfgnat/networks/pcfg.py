@@ -3,19 +3,21 @@
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.profiler import record_function
 
-from pcfgnat.grammar.lattice import LatticeScores
-from pcfgnat.networks.parallel import Canvas, Memory, ParallelConfig, ParallelModel, top_tokens
+from pcfgnat.grammar.canvas import GRAMMAR, Geometry, legal_rules, off_chain, places
+from pcfgnat.networks.base import Memory
+from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
-from pcfgnat.structures import RHPCFG, Padded, RuleScores, SequenceDistribution, SupportTree
+from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree
 
 PARENT, LEFT, RIGHT = range(3)  # what a symbol can be in a rule
 
 
 @dataclass(frozen=True)
-class PCFGConfig(ParallelConfig):
+class PCFGConfig(CanvasConfig):
     """The grammar's size, and how its rules are scored.
 
     upsampling:   λ, main-chain nodes for each source token
@@ -33,20 +35,20 @@ class PCFGConfig(ParallelConfig):
             raise ValueError(f"prefix_depth must be in 0 … 4, got {self.prefix_depth}")
 
     @property
-    def block(self) -> int:
-        """d = 2^l, symbols for each main-chain node."""
-        return 1 << self.prefix_depth
+    def geometry(self) -> Geometry:
+        """How the canvas follows from the source."""
+        return Geometry("grammar", self.upsampling, self.prefix_depth)
 
 
-class PCFG(ParallelModel):
+class PCFGNetwork(CanvasNetwork):
     """p(Y|X) = Σ over parse trees of a right-heavy grammar whose rules and tokens the decoder scores."""
 
-    strategies = ("viterbi", "greedy", "lookahead", "sample")
-    first_node = 1
+    framing = GRAMMAR
+    default_strategy = "viterbi"
 
     def __init__(self, config: PCFGConfig, vocabulary: int) -> None:
         transformer = config.transformer
-        longest = config.upsampling * transformer.max_positions * config.block + 2
+        longest = config.geometry.longest_canvas(transformer.max_positions)
         super().__init__(config, vocabulary, longest)
         self.config = config
         self.rules = RuleNetwork(config.rules, transformer.width, longest, config.prefix_depth)
@@ -54,20 +56,15 @@ class PCFG(ParallelModel):
 
     def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
         """Return m = λ · Lx · 2^l + 2."""
-        return memory.lengths * (self.config.upsampling * self.config.block) + 2
+        lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
+        return lengths
 
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> RHPCFG:
         """Return the grammar of each sentence."""
-        chain_lengths = canvas.source_lengths * self.config.upsampling + 1
-        chain, prefix = self.rules(canvas.states, chain_lengths)
+        chain_lengths = self.config.geometry.chain_lengths(canvas.lengths)
+        with record_function("rule scores"):
+            chain, prefix = self.rules(canvas.states, chain_lengths)
         return RHPCFG(RuleScores(chain, prefix, emit), chain_lengths)
-
-    def lattice(self, distribution: SequenceDistribution, top: int) -> LatticeScores:
-        """Return the rules and best tokens of the first sentence's grammar."""
-        assert isinstance(distribution, RHPCFG)
-        scores = distribution.scores
-        rules = (table[0].cpu().numpy() for table in (scores.chain, scores.prefix))
-        return LatticeScores("pcfg", self.config.prefix_depth, *top_tokens(scores.emit[0], top), *rules)
 
 
 class RuleNetwork(nn.Module):
@@ -88,15 +85,17 @@ class RuleNetwork(nn.Module):
         """Score main-chain rules and prefix rules, as `RuleScores` arranges them."""
         block = 1 << self.prefix_depth
         tree = SupportTree((states.shape[1] - 2) // block + 1, self.prefix_depth)
+        counts = (tree.chain_length, block, 1 + (tree.chain_length - 1) * (block - 1))
+        node, offset, index = (torch.arange(count, device=states.device) for count in counts)
         features = self.links.features(states)
-        on_chain, others = features[:, 1::block], features[:, _off_chain(tree, states.device)]
-        place = _places(tree, states.device)
+        on_chain, others = features[:, 1::block], features[:, off_chain(index, block)]
+        place = places(node, offset)
         chain = self._chain(
             self.links.vectors(PARENT, on_chain),
             self.links.vectors(LEFT, others)[:, :, place],
             self.links.vectors(RIGHT, on_chain),
         )
-        legal = _legal(tree, chain_lengths)
+        legal = legal_rules(node, offset, chain_lengths)
         rules = self.links.mixed(chain, legal.flatten(2), on_chain)
         return rules.view(legal.shape), self._prefix(tree, others, place)
 
@@ -130,26 +129,3 @@ class RuleNetwork(nn.Module):
             legal = torch.ones(1, *scores.shape[2:], dtype=torch.bool, device=scores.device)
             found.append(self.links.mixed(scores, legal, features[:, place[:, offset]]))
         return torch.cat(found, -1)
-
-
-def _off_chain(tree: SupportTree, device: torch.device) -> Int[Tensor, "O"]:
-    """Return all symbols that are not on the main chain: that of ε and those of prefix trees."""
-    symbol = torch.arange(tree.num_nodes, device=device)
-    return symbol[(symbol == 0) | ((symbol - 1) % tree.block != 0)]
-
-
-def _places(tree: SupportTree, device: torch.device) -> Int[Tensor, "C d"]:
-    """Say where among the symbols off the main chain those of each prefix tree are; ε is at offset 0."""
-    k = torch.arange(tree.chain_length, device=device).unsqueeze(1)
-    offset = torch.arange(tree.block, device=device)
-    place = (k - 1) * (tree.block - 1) + offset
-    return place.masked_fill((offset == 0) | (k == 0), 0)
-
-
-def _legal(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B C d C"]:
-    """Mark the main-chain rules: the right child is later and exists; the root has no left child."""
-    node = torch.arange(tree.chain_length, device=chain_lengths.device)
-    later = node > node.unsqueeze(1)
-    exists = node < chain_lengths.unsqueeze(1)
-    left = (node.unsqueeze(1) > 0) | (torch.arange(tree.block, device=node.device) == 0)
-    return later.unsqueeze(1) & exists[:, None, None] & left.unsqueeze(2)

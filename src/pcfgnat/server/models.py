@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pcfgnat.runtimes.onnx import EngineOptions
+from pcfgnat.decoding import strategy_text
+from pcfgnat.runtimes.onnx import OnnxOptions
 from pcfgnat.server.schemas import ModelFacts
-from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, embedded_model
+from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, model_directory
 from pcfgnat.translator.lattice import lattice_of
 
 
@@ -32,14 +33,14 @@ class ServedModel:
 
     @classmethod
     def load(
-        cls, name: str, directory: Path | None, device: object = "cpu", engine: EngineOptions | None = None
+        cls, name: str, directory: Path | None, device: object = "cpu", onnx: OnnxOptions | None = None
     ) -> "ServedModel":
         """Load a checkpoint or an exported model; without a directory the one that comes along."""
-        place = directory or embedded_model()
+        place = model_directory(directory)
         about = describe_model(place)
-        translator = Translator.load(place, device, engine=engine)
+        translator = Translator.load(place, device, onnx=onnx)
         languages = (about.languages.source, about.languages.target)
-        facts = facts_of(translator, name, kind=about.model, title=about.card.title, languages=languages)
+        facts = facts_of(translator, name, about.network_name, about.card.title, languages)
         return cls(translator, facts)
 
     def work(self, task: Task, texts: list[str]) -> list[dict[str, Any]]:
@@ -71,8 +72,8 @@ def facts_of(
         title=title,
         source=source,
         target=target,
-        strategies=list(translator.model.strategies),
-        decode=translator.search.strategy,
-        beta=translator.search.length_penalty,
-        max_source_tokens=translator.model.max_source_length,
+        strategies=list(translator.strategies),
+        decode=strategy_text(translator.strategy),
+        beta=translator.request.length_penalty,
+        max_source_tokens=translator.runtime.max_source_length,
     )

@@ -78,14 +78,14 @@ class Service:
         self, facts: ModelFacts, decode: str | None, beta: float | None, nbest: int
     ) -> TranslateOptions:
         """Check what depends on the model. Equal wishes give equal options, said or left to the model."""
-        if decode is not None and decode not in facts.strategies:
+        if decode is not None and decode.partition(":")[0] not in facts.strategies:
             raise HTTPException(
                 422, f"decode must be one of {', '.join(facts.strategies)} for {facts.name}, got {decode!r}"
             )
         return TranslateOptions(
-            decode=decode or facts.decode,
-            beta=facts.beta if beta is None else beta,
-            nbest=nbest,
+            strategy=decode or facts.decode,
+            length_penalty=facts.beta if beta is None else beta,
+            results=nbest,
             batch=self.limits.batch,
         )
 
@@ -127,7 +127,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def _settings(facts: ModelFacts, task: Task) -> Data:
-    return {"model": facts.name, "decode": task.options.decode, "beta": task.options.beta}
+    return {"model": facts.name, "decode": task.options.strategy, "beta": task.options.length_penalty}
 
 
 def _timing(answer: Answer[Any], start: float) -> dict[str, float]:

@@ -60,6 +60,33 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
+def replaced_directory(path: Path, marker: str) -> Iterator[Path]:
+    """Give a directory to write into that takes the place of `path` once it is whole.
+
+    What is there already is replaced only if it is empty or has a file of the name `marker`.
+    """
+    fresh, old = (path.with_name(f".{path.name}.{suffix}") for suffix in ("new", "old"))
+    try:
+        if path.exists() and not (path / marker).exists() and any(path.iterdir()):
+            raise StorageError(f"{path} must not exist, be empty or have a {marker} to be replaced")
+        if old.exists() and not path.exists():  # a process was killed between the two renamings below
+            old.rename(path)
+        for left in (fresh, old):
+            shutil.rmtree(left, ignore_errors=True)
+        with atomic_directory(fresh) as partial:
+            yield partial
+        if path.exists():
+            path.rename(old)
+        fresh.rename(path)
+        sync(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except StorageError as error:
+        raise StorageError(str(error).replace(str(fresh.absolute()), str(path))) from error
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
 def _claimed(path: Path) -> Iterator[Path]:
     """An empty directory that no other process writes to."""
     partial = path.with_name(f".{path.name}.partial")

@@ -3,25 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.grammar.lengths import LengthChooser, best_with_tokens, choose_lengths, trace
+from pcfgnat.grammar.canvas import GRAPH
+from pcfgnat.grammar.decoding import Grammars, LengthTable
 from pcfgnat.grammar.parse_tree import ParseTree
-from pcfgnat.grammar.search import Hypothesis, Search
+from pcfgnat.grammar.search import Hypothesis, SpecialTokens
 from pcfgnat.grammar.support_tree import SupportTree
-from pcfgnat.structures.by_length import ByLength
+from pcfgnat.structures.by_length import ByLength, as_float
 from pcfgnat.structures.distribution import (
     Alignment,
     Padded,
     TreePosterior,
-    best_tokens,
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.emissions import TensorEmissions, as_array
 from pcfgnat.structures.rhpcfg import dispatch
-from pcfgnat.structures.rhpcfg.dispatch import LengthTable
 from pcfgnat.structures.rhpcfg.reference import Weights, legal_chain_rules
 from pcfgnat.structures.semiring import NEG_INF, Semiring
 
@@ -89,8 +90,8 @@ class DAG(ByLength):
                 reasons[index] = f"{length} tokens, but {vertices} vertices emit 2 to {vertices}"
         return reasons
 
-    def _decode(self, search: Search, choose: LengthChooser) -> list[list[Hypothesis]]:
-        """Decode by one of four strategies; the last two respect `max_length` and the length penalty.
+    def grammars(self, special: SpecialTokens | None) -> Grammars:
+        """Return the graph as a grammar of depth 0, in arrays, which decodes by one of four strategies.
 
         - `greedy`: the most probable transition at each vertex
         - `lookahead`: transition and token of the next vertex scored together
@@ -98,23 +99,25 @@ class DAG(ByLength):
           `score / L^β` with tokens
         - `joint-viterbi`: the best path and tokens together, over all lengths
         """
-        search.require("greedy", "lookahead", "viterbi", "joint-viterbi")
-        with torch.no_grad():
-            token_scores, tokens = best_tokens(self.emit, search.special_tokens, 0, self.num_nodes - 1)
-            token_scores = token_scores.masked_fill(~self.inside, NEG_INF)
-            if search.strategy in ("greedy", "lookahead"):
-                scores = self._legal_transitions()
-                if search.strategy == "lookahead":
-                    scores = scores + token_scores.unsqueeze(1)
-                found = [[path] * len(choose([0.0], [1])) for path in self._follow(scores)]
-            elif search.strategy == "viterbi":
-                found = self._viterbi(search, token_scores, choose)
-            else:
-                found = self._joint_viterbi(search, token_scores, choose)
-            return [
-                [self._hypothesis(index, path, tokens[index, list(path)].tolist()) for path in paths]
-                for index, paths in enumerate(found)
-            ]
+        chain = as_array(self.transitions)[:, :, None]
+        return Grammars(
+            chain,
+            chain[:, :, 0, :0],
+            self.num_nodes.long().cpu().numpy(),
+            GRAPH,
+            TensorEmissions(self.emit, GRAPH.first_node, self.num_nodes - 1, special),
+            self._tabulate,
+        )
+
+    def _tabulate(self, token_scores: Float[np.ndarray, "B m"], limit: int) -> LengthTable:
+        return dispatch.best_by_length(
+            self.tree,
+            as_float(token_scores, like=self.emit),
+            self.transitions.unsqueeze(2),
+            _no_prefix_rules(self.transitions),
+            self.num_nodes,
+            limit,
+        )
 
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
         """Draw a path and its tokens, from the first vertex on."""
@@ -156,39 +159,6 @@ class DAG(ByLength):
             paths.append(tuple(path))
         return paths
 
-    def _viterbi(
-        self, search: Search, token_scores: Float[Tensor, "B M"], choose: LengthChooser
-    ) -> list[list[tuple[int, ...]]]:
-        """Best path of each length by transitions alone; lengths compared with tokens."""
-        table = self._best_by_length(search, torch.zeros_like(token_scores))
-        by_length = table.scores.tolist()
-        candidates = [table.nodes([length] * len(by_length)) for length in range(1, table.scores.shape[1])]
-        paths = [[_vertices(symbols) for symbols in own] for own in zip(*candidates, strict=True)]
-        joint = best_with_tokens(by_length, paths, token_scores.tolist())
-        chosen = choose_lengths(joint, self._limits(search), choose)
-        return [[paths[index][length - 1] for length in lengths] for index, lengths in enumerate(chosen)]
-
-    def _joint_viterbi(
-        self, search: Search, token_scores: Float[Tensor, "B M"], choose: LengthChooser
-    ) -> list[list[tuple[int, ...]]]:
-        """Best path and tokens together, over all lengths."""
-        table = self._best_by_length(search, token_scores)
-        chosen = choose_lengths(table.scores.tolist(), self._limits(search), choose)
-        return [[_vertices(symbols) for symbols in found] for found in trace(table, chosen)]
-
-    def _best_by_length(self, search: Search, token_scores: Float[Tensor, "B M"]) -> LengthTable:
-        return dispatch.best_by_length(
-            self.tree,
-            torch.constant_pad_nd(token_scores, (1, 0), value=NEG_INF),
-            self.transitions.unsqueeze(2),
-            _no_prefix_rules(self.transitions),
-            self.num_nodes,
-            max(self._limits(search), default=2),
-        )
-
-    def _limits(self, search: Search) -> list[int]:
-        return search.limits(self.num_nodes.tolist())
-
     def _hypothesis(self, index: int, path: tuple[int, ...], tokens: list[int]) -> Hypothesis:
         tree = self.parse_tree(index, path, tokens)
         return Hypothesis(tuple(tokens), tree.log_prob, path, tree)
@@ -227,7 +197,3 @@ class DAGPosterior(TreePosterior):
 
 def _no_prefix_rules(transitions: Float[Tensor, "B M M"]) -> Float[Tensor, "B M 0"]:
     return transitions.new_zeros(*transitions.shape[:2], 0)
-
-
-def _vertices(symbols: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(symbol - 1 for symbol in symbols)

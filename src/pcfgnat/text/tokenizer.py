@@ -15,6 +15,7 @@ import sentencepiece
 
 from pcfgnat.config import load_config, sealed_toml, to_dict
 from pcfgnat.text.lines import TextError
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 DESCRIPTION = "tokenizer.toml"
@@ -61,10 +62,10 @@ class _Description:
 class Tokenizer(ABC):
     """Text to ids, `bos … eos`, and back. It consists of the content of one file and never changes."""
 
-    pad: ClassVar[int] = 0
-    unk: ClassVar[int] = 1
-    bos: ClassVar[int] = 2
-    eos: ClassVar[int] = 3
+    pad: ClassVar[int] = SPECIAL_TOKENS.pad
+    unk: ClassVar[int] = SPECIAL_TOKENS.unk
+    bos: ClassVar[int] = SPECIAL_TOKENS.bos
+    eos: ClassVar[int] = SPECIAL_TOKENS.eos
     kind: ClassVar[Literal["sentencepiece", "subwords"]]
     file_name: ClassVar[str]
 

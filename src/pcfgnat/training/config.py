@@ -1,13 +1,14 @@
 """Settings of a training run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pcfgnat.checkpoints.checkpoint import Card, SearchDefaults
+from pcfgnat.checkpoints.metadata import Card, DecodingDefaults, differing_keys
 from pcfgnat.config import ConfigError, from_dict, load_config, to_dict
-from pcfgnat.networks import MODELS
+from pcfgnat.networks import NETWORKS
+from pcfgnat.objectives import OBJECTIVES, Objective
 from pcfgnat.text import BatchSettings
 
 MAY_CHANGE = (
@@ -26,7 +27,7 @@ MAX_SEED = 2**63 - 1
 
 
 class TrainingError(ValueError):
-    """A training run that cannot begin or go on."""
+    """A training run that cannot start or resume."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class ValidationConfig:
     keep:                 how many of the best checkpoints to keep, and to average in the end
     batch:                sentences translated at a time
     tokenize:             sacreBLEU's tokenizer; `auto` is `zh` into Chinese and `13a` otherwise
-    search:               how to translate; the model's own default if not given
+    decoding:             how to translate; the network's default if not given
     """
 
     every: int | None = None
@@ -108,7 +109,7 @@ class ValidationConfig:
     keep: int = 5
     batch: int = 64
     tokenize: Literal["auto", "13a", "zh", "char", "intl", "none"] = "auto"
-    search: SearchDefaults | None = None
+    decoding: DecodingDefaults | None = None
 
     def __post_init__(self) -> None:
         if self.every is not None and self.every_minutes is not None:
@@ -148,11 +149,11 @@ class DistributedConfig:
     A batch is one of all processes, each of which takes its share of the sentences: so their number changes
     nothing but rounding, and what dropout draws.
 
-    engine:          `ddp`: each has the whole model; `fsdp`: each has a part of it, for large ones
+    exchange:        `ddp`: each has the whole network; `fsdp`: each has a part of it, for large ones
     timeout_minutes: how long to wait for a process that does not answer before giving up
     """
 
-    engine: Literal["ddp", "fsdp"] = "ddp"
+    exchange: Literal["ddp", "fsdp"] = "ddp"
     timeout_minutes: float = 10.0
 
     def __post_init__(self) -> None:
@@ -172,9 +173,10 @@ class CardConfig(Card):
 class TrainConfig:
     """A training run.
 
-    data:       what `pcfgnat prepare` made
+    data:       output of `pcfgnat prepare`
     output:     the run's directory, which may be one that was interrupted
-    model:      `name` and the settings of that model
+    network:    `name` and the architecture
+    objective:  `name` and the settings of what is minimised
     warm_start: a checkpoint from which every weight that fits is taken
     steps, epochs, time_budget: where to end, whichever comes first; the budget is in minutes, validation
         included, though not that of the final average. The same settings give the same losses, with or
@@ -187,7 +189,8 @@ class TrainConfig:
 
     data: Path
     output: Path
-    model: dict[str, Any]
+    network: dict[str, Any]
+    objective: dict[str, Any]
     batches: BatchConfig
     seed: int = 1
     steps: int | None = None
@@ -221,41 +224,48 @@ class TrainConfig:
                 _at_least(name, value, 1)
 
     @property
-    def model_name(self) -> str:
-        """The model's name in `MODELS`."""
-        name = self.model.get("name")
-        if name not in MODELS:
-            raise ConfigError(f"model.name must be one of {', '.join(MODELS)}, got {name!r}")
-        return str(name)
+    def network_name(self) -> str:
+        """The network's name in `NETWORKS`."""
+        return _known("network", self.network, NETWORKS)
 
-    def model_config(self) -> Any:
-        """Return the settings of the model itself."""
-        rest = {key: value for key, value in self.model.items() if key != "name"}
-        return from_dict(MODELS[self.model_name][1], rest, "model")
+    def network_config(self) -> Any:
+        """Return the architecture."""
+        return from_dict(NETWORKS[self.network_name][1], _without_name(self.network), "network")
+
+    @property
+    def objective_name(self) -> str:
+        """The objective's name in `OBJECTIVES`."""
+        return _known("objective", self.objective, OBJECTIVES)
+
+    def objective_value(self) -> Objective:
+        """Return what is minimised."""
+        return from_dict(OBJECTIVES[self.objective_name], _without_name(self.objective), "objective")
 
     def resolved(self) -> "TrainConfig":
-        """Return the same with every setting of the model spelled out."""
-        return replace(self, model={"name": self.model_name, **to_dict(self.model_config())})
+        """Return the same with every setting of network and objective spelled out."""
+        network = {"name": self.network_name, **to_dict(self.network_config())}
+        objective = {"name": self.objective_name, **to_dict(self.objective_value())}
+        return replace(self, network=network, objective=objective)
 
 
 def check_same_run(config: TrainConfig, path: Path) -> None:
-    """Complain if a run that began with the settings in `path` cannot go on with other ones."""
-    before, now = (dict(_flat(to_dict(c))) for c in (load_config(TrainConfig, path).resolved(), config))
-    for key in sorted(before.keys() | now.keys()):
-        may_change = key in MAY_CHANGE or key.startswith(MAY_CHANGE_TABLES)
-        if before.get(key) != now.get(key) and not may_change:
-            change = f"{key} was {before.get(key, 'not given')!r} and is {now.get(key, 'not given')!r} now"
-            raise TrainingError(
-                f"cannot go on with {path.parent}: {change}; give it another output to begin anew"
-            )
+    """Raise an error if a run that was started with the settings in `path` cannot resume with other ones."""
+    before = to_dict(load_config(TrainConfig, path).resolved())
+    for key, (was, now) in differing_keys(before, to_dict(config)).items():
+        if key not in MAY_CHANGE and not key.startswith(MAY_CHANGE_TABLES):
+            change = f"{key} changed from {was!r} to {now!r}"
+            raise TrainingError(f"cannot resume {path.parent}: {change}; use another output to start over")
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+def _known(table: str, settings: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    name = settings.get("name")
+    if name not in known:
+        raise ConfigError(f"{table}.name must be one of {', '.join(known)}, got {name!r}")
+    return str(name)
+
+
+def _without_name(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key != "name"}
 
 
 def _at_least(name: str, value: int | float, low: int) -> None:

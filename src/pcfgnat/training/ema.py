@@ -4,20 +4,20 @@ import copy
 
 import torch
 
-from pcfgnat.networks import Model
+from pcfgnat.networks import Network
 
 
 class Ema:
-    """A second model whose weights follow those of the first one slowly."""
+    """A second network whose weights follow those of the first one slowly."""
 
-    def __init__(self, model: Model, decay: float) -> None:
+    def __init__(self, network: Network, decay: float) -> None:
         self.decay = decay
-        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
 
     @torch.no_grad()
-    def update(self, model: Model, updates: int) -> None:
-        """Move towards the weights of a model, after `updates` earlier moves."""
+    def update(self, network: Network, updates: int) -> None:
+        """Move towards the weights of a network, after `updates` earlier moves."""
         decay = min(self.decay, (1 + updates) / (10 + updates))
-        torch._foreach_lerp_(list(self.model.parameters()), list(model.parameters()), 1 - decay)
-        for own, new in zip(self.model.buffers(), model.buffers(), strict=True):
+        torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), 1 - decay)
+        for own, new in zip(self.network.buffers(), network.buffers(), strict=True):
             own.copy_(new)

@@ -21,7 +21,7 @@ ADVICE = {
     "not finite": "lower optimiser.rate or optimiser.clip, lengthen optimiser.warm_up, or use float32",
     "spike": "lower optimiser.rate or lengthen optimiser.warm_up; if such losses are usual in this data, "
     "raise faults.spike_factor",
-    "no target": "the model can produce none of these targets: raise model.upsampling, or prepare with a "
+    "no target": "the network can produce none of these targets: raise network.upsampling, or prepare with a "
     "smaller --max-ratio",
 }
 
@@ -75,7 +75,7 @@ def _described(result: StepResult, limit: float) -> str:
     if result.fault == "spike":
         return f"a loss of {result.token_loss:.4g} per target token, more than {limit:.4g}"
     if result.fault == "no target":
-        return f"{result.skipped} targets that the model cannot produce, and no other"
+        return f"{result.skipped} targets that the network cannot produce, and no other"
     return f"a loss of {result.loss:.4g} with gradients of norm {result.grad_norm:.4g}, not finite"
 
 

@@ -1,4 +1,4 @@
-"""One step of learning: model, optimiser and running mean together."""
+"""One step of learning: network, objective, optimiser and running mean together."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pcfgnat.checkpoints.checkpoint import load_weights, own_weights
-from pcfgnat.networks import SPECIAL_TOKENS, Batch, Loss, Model
+from pcfgnat.checkpoints.weights import load_weights, own_weights
+from pcfgnat.networks import Batch, Network
+from pcfgnat.objectives import Loss, Step
 from pcfgnat.structures import Padded
+from pcfgnat.text.special import SPECIAL_TOKENS
 from pcfgnat.training.config import TrainConfig
 from pcfgnat.training.ema import Ema
 from pcfgnat.training.hardware import autocast
 from pcfgnat.training.optimiser import adamw, memory, restore_memory, set_rate
-from pcfgnat.training.processes.exchange import engine_for
+from pcfgnat.training.processes.exchange import exchange_for
 from pcfgnat.training.processes.workers import ALONE, Workers
 from pcfgnat.training.record.state import prefixed, random_states, restore_random_states, without_prefix
 
@@ -26,7 +28,7 @@ Fault = Literal["not finite", "spike", "no target"]
 class StepResult:
     """Figures of a step. After a `fault` the weights are as they were.
 
-    `token_loss` is the loss per target token, `skipped` counts sentences that the model cannot produce.
+    `token_loss` is the loss per target token, `skipped` counts sentences that the network cannot produce.
     """
 
     loss: float
@@ -53,20 +55,21 @@ class Learner:
     """All that changes with each step but the position in the data."""
 
     def __init__(
-        self, model: Model, config: TrainConfig, device: torch.device, workers: Workers = ALONE
+        self, network: Network, config: TrainConfig, device: torch.device, workers: Workers = ALONE
     ) -> None:
-        self.model = model.to(device)
+        self.network, self.objective = network.to(device), config.objective_value()
         self.config, self.device, self.workers = config, device, workers
-        self.ema = None if config.ema.decay is None else Ema(self.model, config.ema.decay)
-        self._engine = engine_for(self.model, config.distributed.engine, workers)
+        self.ema = None if config.ema.decay is None else Ema(self.network, config.ema.decay)
+        step = Step(self.network, self.objective)
+        self._exchange = exchange_for(step, config.distributed.exchange, workers)
         if self.ema is not None:
-            self._engine.spread(self.ema.model)
-        self.optimiser = adamw(self.model, config.optimiser)
+            self._exchange.spread(self.ema.network)
+        self.optimiser = adamw(self.network, config.optimiser)
 
     @property
-    def validated(self) -> Model:
-        """The model that is worth keeping, in one piece; all processes must ask for it at the same time."""
-        return self._engine.in_one_piece(self.model if self.ema is None else self.ema.model)
+    def validated(self) -> Network:
+        """The network that is worth keeping, in one piece; all processes must ask for it at the same time."""
+        return self._exchange.in_one_piece(self.network if self.ema is None else self.ema.network)
 
     def step(
         self,
@@ -81,7 +84,7 @@ class Learner:
         `spike_above` is a loss per target token. Every process has the same number of batches; None is one in
         which it has no sentence. The result is that of all processes together, and the same in each.
         """
-        self.model.train()
+        self.network.train()
         set_rate(self.optimiser, rate)
         parts = self._backward(batches, progress)
         total = sum(part.count for part in parts)
@@ -93,7 +96,7 @@ class Learner:
         if fault is None:
             self.optimiser.step()
             if self.ema is not None:
-                self.ema.update(self.model, updates)
+                self.ema.update(self.network, updates)
         self.optimiser.zero_grad(set_to_none=True)
         return StepResult(value, token_loss, norm, tokens, skipped, fault, metrics)
 
@@ -104,9 +107,9 @@ class Learner:
         """
         size, parts = self.workers.size, []
         for place, batch in enumerate(batches):
-            with self._engine.piece(last=place == len(batches) - 1):
+            with self._exchange.piece(last=place == len(batches) - 1):
                 with autocast(self.config, self.device):
-                    loss = self._engine.loss(self._stand_in() if batch is None else batch, progress)
+                    loss = self._exchange.loss(self._stand_in() if batch is None else batch, progress)
                 count = 0 if batch is None else self._count(loss)
                 if count or size > 1:  # the other processes wait for this one
                     value = loss.value if size * len(batches) == 1 else loss.value * count
@@ -119,18 +122,18 @@ class Learner:
         parts = [_Part(**part) for process in told for part in process]
         total = sum(part.count for part in parts)
         if size * len(batches) > 1 and total:
-            torch._foreach_mul_(self._gradients(), size / total)  # the engine has divided by `size`
+            torch._foreach_mul_(self._gradients(), size / total)  # the exchange has divided by `size`
         return parts
 
     def _clipped(self) -> float:
         """Clip the gradients, and return the norm that they had: that of all parts if they are spread."""
-        norm = self._engine.whole({"": torch.nn.utils.get_total_norm(self._gradients())})[""]
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        norm = self._exchange.whole({"": torch.nn.utils.get_total_norm(self._gradients())})[""]
+        parameters = [p for p in self.network.parameters() if p.grad is not None]
         torch.nn.utils.clip_grads_with_norm_(parameters, self.config.optimiser.clip, norm)
         return float(norm)
 
     def _gradients(self) -> list[Tensor]:
-        return [p.grad for p in self.model.parameters() if p.grad is not None]
+        return [p.grad for p in self.network.parameters() if p.grad is not None]
 
     def _stand_in(self) -> Batch:
         """Return an empty sentence, for a process that must take part without one of its own."""
@@ -139,34 +142,34 @@ class Learner:
         return Batch(empty, empty)
 
     def _count(self, loss: Loss) -> int:
-        return loss.sentences if self.model.loss_weight == "sentences" else loss.tokens
+        return loss.sentences if self.objective.weight == "sentences" else loss.tokens
 
     def tensors(self) -> dict[str, Tensor]:
         """Return everything that must be restored to go on, to the first process; all of them must ask."""
-        mean = {} if self.ema is None else prefixed("ema", own_weights(self.ema.model))
+        mean = {} if self.ema is None else prefixed("ema", own_weights(self.ema.network))
         own = {
-            **prefixed("model", own_weights(self.model)),
-            **prefixed("optimiser", memory(self.optimiser, self.model)),
+            **prefixed("model", own_weights(self.network)),
+            **prefixed("optimiser", memory(self.optimiser, self.network)),
             **prefixed("random", random_states()),
             **mean,
         }
-        return self._engine.whole(own, keep=self.workers.main)
+        return self._exchange.whole(own, keep=self.workers.main)
 
     def restore(self, tensors: Mapping[str, Tensor], origin: str) -> None:
         """Take everything back."""
-        self._load(self.model, without_prefix("model", tensors), origin)
+        self._load(self.network, without_prefix("model", tensors), origin)
         if self.ema is not None:
-            self._load(self.ema.model, without_prefix("ema", tensors), origin)
-        place = self._engine.placed_like
-        restore_memory(self.optimiser, self.model, without_prefix("optimiser", tensors), place)
+            self._load(self.ema.network, without_prefix("ema", tensors), origin)
+        place = self._exchange.placed_like
+        restore_memory(self.optimiser, self.network, without_prefix("optimiser", tensors), place)
         restore_random_states(without_prefix("random", tensors))
 
-    def _load(self, model: Model, tensors: Mapping[str, Tensor], origin: str) -> None:
-        own, place = own_weights(model), self._engine.placed_like
+    def _load(self, network: Network, tensors: Mapping[str, Tensor], origin: str) -> None:
+        own, place = own_weights(network), self._exchange.placed_like
         placed = {
             name: place(tensor, own[name]) if name in own else tensor for name, tensor in tensors.items()
         }
-        load_weights(model, placed, origin)
+        load_weights(network, placed, origin)
 
 
 def _means(parts: Sequence[_Part], total: int) -> tuple[float, dict[str, float]]:

@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from pcfgnat.networks import Model
+from pcfgnat.networks import Network
 from pcfgnat.nn.embeddings import PositionEmbedding, TokenEmbedding
 from pcfgnat.training.config import OptimiserConfig
 
 EMBEDDINGS = (nn.Embedding, TokenEmbedding, PositionEmbedding)
 
 
-def adamw(model: Model, config: OptimiserConfig) -> torch.optim.AdamW:
+def adamw(network: Network, config: OptimiserConfig) -> torch.optim.AdamW:
     """Build the optimiser; weight decay is for matrices of linear maps, not for embeddings and vectors."""
-    decayed = decayed_names(model)
-    parameters = dict(model.named_parameters())
+    decayed = decayed_names(network)
+    parameters = dict(network.named_parameters())
     groups = [
         {
             "params": [p for name, p in parameters.items() if name in decayed],
@@ -26,15 +26,15 @@ def adamw(model: Model, config: OptimiserConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, config.rate, betas=config.betas, eps=config.eps, fused=True)
 
 
-def decayed_names(model: Model) -> set[str]:
+def decayed_names(network: Network) -> set[str]:
     """Names of the parameters that are matrices and not embeddings."""
     embeddings = {
         id(parameter)
-        for module in model.modules()
+        for module in network.modules()
         if isinstance(module, EMBEDDINGS)
         for parameter in module.parameters(recurse=False)
     }
-    return {name for name, p in model.named_parameters() if p.dim() >= 2 and id(p) not in embeddings}
+    return {name for name, p in network.named_parameters() if p.dim() >= 2 and id(p) not in embeddings}
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
@@ -43,23 +43,23 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
-def memory(optimiser: torch.optim.Optimizer, model: Model) -> dict[str, Tensor]:
+def memory(optimiser: torch.optim.Optimizer, network: Network) -> dict[str, Tensor]:
     """Return what the optimiser remembers, as `parameter/entry`."""
     return {
         f"{name}/{entry}": value
-        for name, parameter in model.named_parameters()
+        for name, parameter in network.named_parameters()
         for entry, value in optimiser.state.get(parameter, {}).items()
     }
 
 
 def restore_memory(
     optimiser: torch.optim.Optimizer,
-    model: Model,
+    network: Network,
     tensors: Mapping[str, Tensor],
     placed_like: Callable[[Tensor, Tensor], Tensor],
 ) -> None:
     """Give the optimiser back what it remembered, each tensor stored like the parameter it belongs to."""
-    parameters = dict(model.named_parameters())
+    parameters = dict(network.named_parameters())
     for key, value in tensors.items():
         name, entry = key.rsplit("/", 1)
         parameter = parameters[name]

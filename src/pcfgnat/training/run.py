@@ -1,4 +1,4 @@
-"""A run from its begin, or from where it was interrupted, to the final checkpoint."""
+"""A run from its start, or from where it was interrupted, to the final checkpoint."""
 
 import hashlib
 from contextlib import ExitStack
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from pcfgnat.networks import MODELS, Model
+from pcfgnat.networks import NETWORKS, Network
 from pcfgnat.text import Prepared
 from pcfgnat.text.prepared import REPORT
 from pcfgnat.training.config import TrainConfig, TrainingError
@@ -25,7 +25,7 @@ from pcfgnat.training.trainer import Trainer, end_reason
 from pcfgnat.training.validation import Scores
 from pcfgnat.training.warm_start import warm_start
 
-# Seconds: when a machine was cut off, what runs there may live on for a while after the others began again.
+# Seconds: when a machine was cut off, what runs there may live on for a while after the others started again.
 LOCK_PATIENCE = 120.0
 
 
@@ -36,7 +36,7 @@ class TrainResult:
     final:       the checkpoint to use; none if the run was interrupted
     bleu:        its BLEU on the validation set, or the best so far
     reason:      why the run ended
-    interrupted: whether it was stopped before its end: started again, it goes on
+    interrupted: whether it was stopped before its end; the same command resumes it
     rank:        which of several processes this is
     """
 
@@ -52,7 +52,7 @@ class TrainResult:
 
     def __str__(self) -> str:
         bleu = "no BLEU yet" if self.bleu is None else f"BLEU {self.bleu:.2f}"
-        where = f"{self.directory}: start it again to go on" if self.final is None else str(self.final)
+        where = f"{self.directory}: rerun to resume" if self.final is None else str(self.final)
         duration = timedelta(seconds=round(self.seconds))
         return (
             f"{self.reason} at step {self.step}, epoch {self.epochs:.2f}, after {duration}; {bleu}; {where}"
@@ -60,7 +60,7 @@ class TrainResult:
 
 
 def train(config: TrainConfig) -> TrainResult:
-    """Train a model, or go on with a run that was interrupted; progress is told on stderr."""
+    """Train a network, or resume a run that was interrupted; progress is printed on stderr."""
     config = config.resolved()
     try:
         return _train(config)
@@ -79,14 +79,15 @@ def _trained(config: TrainConfig, device: torch.device, workers: Workers) -> Tra
     data = Prepared.open(config.data)
     data.verify()  # now, rather than to learn from damaged sentences for hours
     torch.manual_seed(config.seed)
-    model = MODELS[config.model_name][0](config.model_config(), data.tokenizer.vocabulary_size)
-    _check_lengths(model, data)
-    keeper = Keeper(config, data, model)
+    network = NETWORKS[config.network_name][0](config.network_config(), data.tokenizer.vocabulary_size)
+    config.objective_value().check(network)
+    _check_lengths(network, data)
+    keeper = Keeper(config, data, network)
     with ExitStack() as stack:
         reporter = stack.enter_context(Reporter(silent=not workers.main))
         if config.warm_start is not None and not RunDirectory(config.output).states.saves():
-            warm_start(model, config.warm_start, data.tokenizer, reporter.say)
-        learner = Learner(model, config, device, workers)
+            warm_start(network, config.warm_start, data.tokenizer, reporter.say)
+        learner = Learner(network, config, device, workers)
         run = RunDirectory(config.output)
         if workers.main:
             patience = LOCK_PATIENCE if workers.size > 1 else 0.0
@@ -109,14 +110,14 @@ def _trained(config: TrainConfig, device: torch.device, workers: Workers) -> Tra
         return result
 
 
-def _check_lengths(model: Model, data: Prepared) -> None:
-    """Complain now about sentences that would stop the run later."""
+def _check_lengths(network: Network, data: Prepared) -> None:
+    """Raise an error now about sentences that would stop the run later."""
     longest = data.report.train.source.longest
-    if longest > model.max_source_length:
+    if longest > network.max_source_length:
         raise TrainingError(
-            f"sources must have at most {model.max_source_length} tokens for this model, but "
+            f"sources must have at most {network.max_source_length} tokens for this network, but "
             f"{data.directory} has one of {longest}; prepare shorter ones, or raise "
-            "model.transformer.max_positions"
+            "network.transformer.max_positions"
         )
 
 
@@ -135,7 +136,7 @@ def _result(run: RunDirectory, state: RunState, end: str | None, scores: Scores 
 
 
 def _restored(run: RunDirectory, learner: Learner, data: Prepared, reporter: Reporter) -> RunState:
-    """Take up the last save, or begin anew."""
+    """Resume from the last save, or start."""
     checksum = hashlib.sha256((data.directory / REPORT).read_bytes()).hexdigest()
     loaded = run.states.load(reporter.say)
     if loaded is None:
@@ -143,7 +144,7 @@ def _restored(run: RunDirectory, learner: Learner, data: Prepared, reporter: Rep
     state, tensors = loaded
     if state.data_sha256 != checksum:
         raise TrainingError(
-            f"cannot go on with {run.path}: {data.directory} is not the data that it began with"
+            f"cannot resume {run.path}: {data.directory} is not the data that it was started with"
         )
     learner.restore(tensors, str(run.states.directory))
     if learner.workers.main:
@@ -153,5 +154,5 @@ def _restored(run: RunDirectory, learner: Learner, data: Prepared, reporter: Rep
         reporter.say(f"{run.checkpoint(lost[0].step)} is missing, and will not be averaged")
         state.best = [best for best in state.best if best not in lost]
         state.validated_step = state.validated_step if state.best else -1
-    reporter.say(f"going on with {run.path} at step {state.step}")
+    reporter.say(f"resuming {run.path} at step {state.step}")
     return state

@@ -152,9 +152,9 @@ class Trainer:
         return state.batch >= state.epoch_batches
 
     def _validate(self) -> bool:
-        """Validate, and keep the model if it is one of the best; false if there was a stop on the way."""
-        state, keeper, model = self.state, self.keeper, self.learner.validated
-        scores = keeper.validator.run(model, keeper.search, self._workers, self._stopped)
+        """Validate, and keep the network if it is one of the best; false if there was a stop on the way."""
+        state, keeper, network = self.state, self.keeper, self.learner.validated
+        scores = keeper.validator.run(network, keeper.decoding, self._workers, self._stopped)
         if scores is None:
             return False
         self._tick()
@@ -165,7 +165,7 @@ class Trainer:
         ]
         state.validated_step, state.validated_seconds = state.step, state.seconds
         if self._workers.main and any(best.step == state.step for best in state.best):
-            keeper.save(self.directory.checkpoint(state.step), model, state, scores)
+            keeper.save(self.directory.checkpoint(state.step), network, state, scores)
         row: dict[str, Value] = {
             "step": state.step,
             "epoch": round(state.epochs, 4),

@@ -1,32 +1,67 @@
-"""Begin with the weights of another model."""
+"""Start with the weights of another network, of whatever kind and depth."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint, own_weights
-from pcfgnat.networks import Model
+from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.checkpoints.weights import own_weights
+from pcfgnat.networks import Network
 from pcfgnat.text import Tokenizer
 from pcfgnat.training.config import TrainingError
 
+LAYER = re.compile(r"(?P<stack>(?:encoder|decoder)\.layers\.)(?P<index>\d+)(?P<rest>\..+)")
 
-def warm_start(model: Model, directory: Path, tokenizer: Tokenizer, say: Callable[[str], None]) -> int:
-    """Copy and count the weights whose name and shape agree, and say which of the model's are left."""
+
+def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Callable[[str], None]) -> int:
+    """Copy and count the weights whose name and shape agree, and report which of the network's do not.
+
+    Stacks of other depths are spread evenly: layer i of n takes layer ⌊(i + ½) · m / n⌋ of m.
+    """
     checkpoint = Checkpoint.open(directory)
     if checkpoint.tokenizer.sha256 != tokenizer.sha256:
         found = f"{checkpoint.tokenizer.sha256} of {directory}"
         raise TrainingError(
             f"warm_start must have the tokenizer of the data, {tokenizer.sha256}, got {found}"
         )
-    weights, own = checkpoint.weights(), own_weights(model)
+    weights, own = checkpoint.weights(), own_weights(network)
+    origin = origins(own, weights)
     fitting = [
-        name for name, tensor in own.items() if name in weights and weights[name].shape == tensor.shape
+        name
+        for name, tensor in own.items()
+        if origin[name] in weights and weights[origin[name]].shape == tensor.shape
     ]
     with torch.no_grad():
         for name in fitting:
-            own[name].copy_(weights[name])
+            own[name].copy_(weights[origin[name]])
     left = [name for name in own if name not in fitting]
-    missed = f"; as they were: {', '.join(left)}" if left else ""
+    missed = f"; unchanged: {', '.join(left)}" if left else ""
     say(f"warm start: {len(fitting)} of {len(own)} weights are from {directory}{missed}")
     return len(fitting)
+
+
+def origins(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return the name of the weight that each of the network's own is to be taken from."""
+    depths, given_depths = _depths(own), _depths(given)
+    found = {}
+    for name in own:
+        match = LAYER.fullmatch(name)
+        if match is None or match["stack"] not in given_depths:
+            found[name] = name
+            continue
+        depth, given_depth = depths[match["stack"]], given_depths[match["stack"]]
+        layer = (2 * int(match["index"]) + 1) * given_depth // (2 * depth)
+        found[name] = f"{match['stack']}{layer}{match['rest']}"
+    return found
+
+
+def _depths(weights: Mapping[str, Tensor]) -> dict[str, int]:
+    """Return the number of layers of each stack."""
+    depths: dict[str, int] = {}
+    for name in weights:
+        if (match := LAYER.fullmatch(name)) is not None:
+            depths[match["stack"]] = max(depths.get(match["stack"], 0), int(match["index"]) + 1)
+    return depths

@@ -18,7 +18,6 @@ def translate_into(
     lines: Iterable[str],
     output: GrowingFiles,
     render: Render,
-    seed: int = 1,
     chunk_lines: int = 1024,
 ) -> Iterator[list[Translation]]:
     """Translate all lines that are not there yet, and give them as they are written; then finish the files.
@@ -29,10 +28,6 @@ def translate_into(
     _skip(iterator, output.progress, hashed)
     for chunk in windows(iterator, chunk_lines):
         done = output.progress.lines
-        if translator.search.strategy == "sample":
-            import torch
-
-            torch.manual_seed(seed + done)  # samples do not depend on interruptions
         found = translator(chunk)
         hashed.update("".join(f"{line}\n" for line in chunk).encode())
         output.append(render(chunk, found, done + 1), len(chunk), hashed.hexdigest())
@@ -47,7 +42,7 @@ def pair_files(prefix: Path, suffixes: tuple[str, str], job: Mapping[str, str]) 
 
 
 def distill(
-    translator: Translator, lines: Iterable[str], output: GrowingFiles, seed: int = 1, chunk_lines: int = 512
+    translator: Translator, lines: Iterable[str], output: GrowingFiles, chunk_lines: int = 512
 ) -> Iterator[list[Translation]]:
     """Write lines and their translations to two files; text split beforehand stays so on both sides."""
     marked = translator.tokenizer.kind == "subwords"
@@ -56,7 +51,7 @@ def distill(
         targets = [" ".join(result.pieces) if marked else result.text for result in found]
         return ["".join(f"{line}\n" for line in side) for side in (sources, targets)]
 
-    return translate_into(translator, lines, output, pairs, seed, chunk_lines)
+    return translate_into(translator, lines, output, pairs, chunk_lines)
 
 
 def _skip(lines: Iterator[str], progress: Progress, hashed: "hashlib._Hash") -> None:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcfgnat.grammar.lattice import HasLattice, LatticeScores
+from pcfgnat.grammar.lattice import LatticeScores
+from pcfgnat.runtimes.base import Tables
 from pcfgnat.structures import ParseTree
 from pcfgnat.text import Tokenizer
 from pcfgnat.translator.translator import Translator
@@ -76,13 +77,14 @@ def lattice_of(translator: Translator, text: str, top: int = 5) -> Lattice:
     """Translate a text and return what could have been, with the `top` best tokens and rules of each node."""
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    model = translator.model
-    if not isinstance(model, HasLattice):
-        raise ValueError(f"a lattice needs a pcfg or dag model that can tell it, got {type(model).__name__}")
+    runtime = translator.runtime
+    if not isinstance(runtime, Tables):
+        raise ValueError("a lattice needs a network whose nodes are joined by rules: pcfg or dag")
     translation = translator(text)
     if translation.parts:
         raise ValueError(f"a lattice needs a text of one piece, got one {translation.notes[0]}")
-    scores = model.lattice_scores(translator.tokenizer.encode_all([text])[0], top)
+    ((_, grammars),) = runtime.grammars(translator.tokenizer.encode_all([text]))
+    scores = grammars.lattice(0, top)
     if translation.tree is None:
         raise ValueError("a lattice needs a text, got an empty one")
     nodes = _nodes(scores, translation.tree, translator.tokenizer, top)

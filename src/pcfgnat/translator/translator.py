@@ -3,79 +3,46 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, overload, runtime_checkable
+from typing import TypeVar, overload
 
-from pcfgnat.checkpoints.metadata import SPECIAL_TOKENS, CheckpointError, Description
-from pcfgnat.config import ConfigError, load_config
-from pcfgnat.runtimes.onnx import Engine, EngineDescription, EngineOptions, Exported, runtime_is_there
-from pcfgnat.runtimes.onnx.description import DESCRIPTION as ENGINE_DESCRIPTION
-from pcfgnat.runtimes.onnx.description import is_exported
-from pcfgnat.structures import Hypothesis, Search
+from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.decoding import Beam, Request, Strategy, parse_strategy, strategies_of, strategy_text
+from pcfgnat.grammar.search import Hypothesis
+from pcfgnat.runtimes.base import Runtime
+from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
+from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
 
-EMBEDDED = Path(__file__).parents[1] / "embedded" / "en-de"
-CHECKPOINT_DESCRIPTION = "checkpoint.toml"
-ENGINE = "engine"  # a directory in a checkpoint, with the same model exported
 WINDOW_CHARACTERS = 1 << 18
 
 T = TypeVar("T")
-Runtime = Literal["auto", "torch", "engine"]
-
-
-@runtime_checkable
-class Translates(Protocol):
-    """What a translator knows of a model, be it of torch or of the engine."""
-
-    @property
-    def strategies(self) -> tuple[str, ...]:
-        """What `Search.strategy` may be, the default first."""
-
-    @property
-    def default_search(self) -> Search:
-        """How to translate when nobody says otherwise."""
-
-    @property
-    def max_source_length(self) -> int:
-        """The longest source that can be translated, bos and eos counted."""
-
-
-@runtime_checkable
-class _Decoder(Protocol):
-    """What a translator asks of a model: ids to hypotheses."""
-
-    def translate(self, sources: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]: ...
-
-    def sweep(
-        self, sources: Sequence[Sequence[int]], search: Search, length_penalties: Sequence[float]
-    ) -> list[list[Hypothesis]]: ...
 
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    """How to translate; `None` stands for what the model's checkpoint says.
+    """How to translate; `None` stands for the model's own default.
 
-    decode: one of the model's strategies, such as viterbi, greedy, lookahead, beam or sample
-    beta:   the β of `score / L^β`: greater ones favour longer translations
-    beam:   hypotheses kept in beam search
-    nbest:  how many translations of each text are wanted
-    batch:  sentences that are translated together, as long as they have no more than `batch_tokens` tokens
-    window: lines that `stream` reads ahead, to put those of similar length together
+    strategy:       one of the model's, with its settings: viterbi, greedy, lookahead, beam:size=8, sample …
+    length_penalty: the β of `score / L^β`: greater ones favour longer translations
+    results:        how many translations of each text are wanted
+    seed:           of strategies that draw
+    batch:          sentences that are translated together, as long as they have no more than `batch_tokens`
+    window:         lines that `stream` reads ahead, to put those of similar length together
     """
 
-    decode: str | None = None
-    beta: float | None = None
-    beam: int | None = None
-    nbest: int = 1
+    strategy: str | None = None
+    length_penalty: float | None = None
+    results: int = 1
+    seed: int = 1
     batch: int = 32
     batch_tokens: int = 2048
     window: int = 1024
 
     def __post_init__(self) -> None:
-        for name in ("beam", "nbest", "batch", "batch_tokens", "window"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
+        for name in ("results", "batch", "batch_tokens", "window"):
+            if (value := getattr(self, name)) < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
 
@@ -88,17 +55,22 @@ class Translator:
 
     def __init__(
         self,
-        model: Translates,
+        runtime: Runtime,
         tokenizer: Tokenizer,
-        search: Search | None = None,
+        defaults: DecodingDefaults,
         options: TranslateOptions | None = None,
+        loaded: Loaded | None = None,
     ) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
+        self.runtime, self.tokenizer, self.defaults = runtime, tokenizer, defaults
         self.options = options or TranslateOptions()
-        self._defaults = search or model.default_search
-        self.search = _search(model, self._defaults, self.options)
-        self._decoder = model if isinstance(model, Engine) else _torch_decoder(model)
+        self.loaded = loaded
+        self.strategy = _strategy(runtime, defaults, self.options)
+        penalty = self.options.length_penalty
+        self.request = Request(
+            results=self.options.results,
+            length_penalty=defaults.length_penalty if penalty is None else penalty,
+            seed=self.options.seed,
+        )
 
     @classmethod
     def load(
@@ -106,31 +78,42 @@ class Translator:
         directory: Path | str | None = None,
         device: object = "cpu",
         options: TranslateOptions | None = None,
-        runtime: Runtime = "auto",
-        engine: EngineOptions | None = None,
+        runtime: RuntimeName = "auto",
+        onnx: OnnxOptions | None = None,
     ) -> "Translator":
-        """Load a checkpoint or an exported model; without a directory the model that comes with the package.
+        """Load a checkpoint, an exported model or the result of a training run; by default the bundled model.
 
         `device` is a torch.device or its name. A checkpoint that has the same model exported, in a directory
-        `engine` inside it, runs on that where it can, unless `runtime` says otherwise; `engine` tells how.
+        `onnx` inside it, runs on onnxruntime where that is installed, unless `runtime` says otherwise.
         """
-        place = embedded_model() if directory is None else Path(directory)
-        decode = options.decode if options is not None else None
-        exported = engine_for(place, str(device), decode, runtime)
-        if exported is not None:
-            found = Exported.open(exported)
-            if exported != place:
-                _check_origin(place, found)
-            return cls(Engine(found, engine), found.tokenizer, found.description.search.search(), options)
-        from pcfgnat.checkpoints.checkpoint import Checkpoint
-
-        checkpoint = Checkpoint.open(place)
-        search = checkpoint.description.search.search()
-        return cls(checkpoint.model(device=str(device)), checkpoint.tokenizer, search, options)
+        loaded = load_model(model_directory(directory), str(device), runtime, onnx)
+        return cls(loaded.runtime, loaded.tokenizer, loaded.defaults, options, loaded)
 
     def with_options(self, options: TranslateOptions) -> "Translator":
         """Return a translator with the same model and other options."""
-        return Translator(self.model, self.tokenizer, self._defaults, options)
+        return Translator(self.runtime, self.tokenizer, self.defaults, options, self.loaded)
+
+    def job(self) -> dict[str, str]:
+        """Return everything that translations depend on, but for the text: a resumed job must be the same."""
+        if self.loaded is None:
+            raise ValueError("only a translator of a model that was loaded can be resumed")
+        job = {
+            "model": self.loaded.origin,
+            "tokenizer": self.tokenizer.sha256,
+            "runtime": self.loaded.runtime_name,
+            "precision": self.loaded.precision,
+            "exact": str(self.loaded.exact),
+            "strategy": strategy_text(self.strategy),
+            "length_penalty": str(self.request.length_penalty),
+            "results": str(self.request.results),
+        }
+        return {**job, "seed": str(self.request.seed)} if self.strategy.draws else job
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Names of the strategies that the model can be decoded by, the default first."""
+        default = self.defaults.strategy.partition(":")[0]
+        return tuple(sorted(strategies_of(self.runtime), key=lambda name: name != default))
 
     @overload
     def __call__(self, texts: str) -> Translation: ...  # type: ignore[overload-overlap]
@@ -149,12 +132,15 @@ class Translator:
         for window in windows(lines, self.options.window):
             yield from self._translate(window)
 
-    def sweep(self, texts: Iterable[str], betas: Sequence[float]) -> list[list[str]]:
-        """Return the translations of all texts for each β, from one decoding where the model can do that."""
-        columns: list[list[str]] = [[] for _ in betas]
+    def sweep(self, texts: Iterable[str], length_penalties: Sequence[float]) -> list[list[str]]:
+        """Return the translations of all texts for each β, from one decoding where that is possible."""
+        columns: list[list[str]] = [[] for _ in length_penalties]
         for window in windows(texts, self.options.window):
             jobs, units = self._planned(window)
-            found = self._in_batches(units, lambda sources: self._decoder.sweep(sources, self.search, betas))
+            found = self._in_batches(
+                units,
+                lambda sources: self.strategy.sweep(self.runtime, sources, self.request, length_penalties),
+            )
             for job in jobs:
                 rows = [found[index] for index in job.units]
                 for i, column in enumerate(columns):
@@ -164,14 +150,16 @@ class Translator:
 
     def _translate(self, texts: Sequence[str]) -> list[Translation]:
         jobs, units = self._planned(texts)
-        found = self._in_batches(units, lambda sources: self._decoder.translate(sources, self.search))
+        found = self._in_batches(
+            units, lambda sources: self.strategy.decode(self.runtime, sources, self.request)
+        )
         return [self._result(job, found) for job in jobs]
 
     def _planned(self, texts: Sequence[str]) -> tuple[list["_Job"], list[list[int]]]:
         """Encode texts; one that is too long becomes several units, an empty one none."""
         jobs: list[_Job] = []
         units: list[list[int]] = []
-        limit = self.model.max_source_length
+        limit = self.runtime.max_source_length
         for text, ids in zip(texts, self.tokenizer.encode_all(texts), strict=True):
             if len(ids) <= limit:
                 pieces, encoded = [text], [ids] if len(ids) > 2 else []
@@ -198,77 +186,14 @@ class Translator:
             return Translation.empty(job.text)
         parts = []
         for piece, index in zip(job.pieces, job.units, strict=True):
-            best = found[index][: self.options.nbest]
+            best = found[index][: self.options.results]
             candidates = [Candidate.from_hypothesis(hypothesis, self.tokenizer) for hypothesis in best]
             parts.append(Translation.from_candidates(piece, candidates))
         if len(parts) == 1:
             return replace(parts[0], source=job.text)
-        limit = self.model.max_source_length
+        limit = self.runtime.max_source_length
         note = f"split into {len(parts)} pieces: {job.length} tokens, but the model reads at most {limit}"
         return Translation.joined(job.text, parts, note)
-
-
-def embedded_model() -> Path:
-    """Return the checkpoint that comes with the package."""
-    if not EMBEDDED.is_dir():
-        raise CheckpointError(
-            f"a model must be named, because this package has none of its own in {EMBEDDED}"
-        )
-    return EMBEDDED
-
-
-def engine_for(
-    directory: Path, device: str = "cpu", decode: str | None = None, runtime: Runtime = "auto"
-) -> Path | None:
-    """Say where the exported model lies that is run for a directory; None if that is run by torch."""
-    if is_exported(directory):
-        if runtime == "torch" or device != "cpu":
-            wanted = "torch" if runtime == "torch" else device
-            raise CheckpointError(f"{directory} is an exported model: it must run on cpu, got {wanted}")
-        return directory
-    inside = directory / ENGINE
-    if runtime == "torch" or not is_exported(inside):
-        if runtime == "engine":
-            raise CheckpointError(f"{directory} must be an exported model or have one in {inside}")
-        return None
-    if runtime == "engine":
-        return inside
-    can = decode is None or decode in _described(inside, ENGINE_DESCRIPTION, EngineDescription).strategies
-    return inside if can and device == "cpu" and runtime_is_there() else None
-
-
-def describe_model(directory: Path) -> Description | EngineDescription:
-    """Read what a checkpoint or an exported model says of itself."""
-    if is_exported(directory):
-        return _described(directory, ENGINE_DESCRIPTION, EngineDescription)
-    return _described(directory, CHECKPOINT_DESCRIPTION, Description)
-
-
-def _described(directory: Path, name: str, kind: type[T]) -> T:
-    if not (directory / name).is_file():
-        raise CheckpointError(f"{directory} must be a checkpoint, but it has no {name}")
-    try:
-        return load_config(kind, directory / name)
-    except ConfigError as error:
-        raise CheckpointError(f"{directory} is not a usable checkpoint: {error}") from error
-
-
-def _check_origin(checkpoint: Path, exported: Exported) -> None:
-    """Complain if an engine was made from other weights than those that lie beside it."""
-    weights = _described(checkpoint, CHECKPOINT_DESCRIPTION, Description).weights_sha256
-    if weights != exported.description.origin_sha256:
-        raise CheckpointError(
-            f"{exported.directory} was exported from other weights than those of {checkpoint}: export again"
-        )
-
-
-def _torch_decoder(model: Translates) -> _Decoder:
-    from pcfgnat.networks import Model
-    from pcfgnat.translator.torch_model import TorchModel
-
-    if not isinstance(model, Model):
-        raise ValueError(f"a translator needs a Model or an Engine, got {type(model).__name__}")
-    return TorchModel(model)
 
 
 @dataclass(frozen=True)
@@ -281,22 +206,12 @@ class _Job:
     length: int
 
 
-def _search(model: Translates, defaults: Search, options: TranslateOptions) -> Search:
-    """Put together what the checkpoint and the user say."""
-    strategy = options.decode or defaults.strategy
-    if strategy not in model.strategies:
-        raise ValueError(
-            f"decode must be one of {', '.join(model.strategies)} for this model, got {strategy!r}"
-        )
-    beam = max(options.beam or defaults.beam_size, options.nbest)
-    return replace(
-        defaults,
-        strategy=strategy,
-        length_penalty=defaults.length_penalty if options.beta is None else options.beta,
-        beam_size=options.nbest if strategy == "sample" else beam,
-        special_tokens=SPECIAL_TOKENS,
-        results=options.nbest,
-    )
+def _strategy(runtime: Runtime, defaults: DecodingDefaults, options: TranslateOptions) -> Strategy:
+    """Return the strategy that is asked for; a beam is wide enough for all results."""
+    strategy = parse_strategy(options.strategy or defaults.strategy, runtime)
+    if isinstance(strategy, Beam) and strategy.size < options.results:
+        return replace(strategy, size=options.results)
+    return strategy
 
 
 def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:

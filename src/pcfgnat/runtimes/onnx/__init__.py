@@ -1,15 +1,39 @@
-"""Translation with exported models on onnxruntime and compiled kernels; no torch."""
+"""Exported models on onnxruntime and compiled kernels; no torch."""
 
-from pcfgnat.runtimes.onnx.description import EngineDescription, Exported, Shape, ShortlistFacts
-from pcfgnat.runtimes.onnx.engine import Engine, EngineOptions
-from pcfgnat.runtimes.onnx.runtime import runtime_is_there
+from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
+from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, Shape, ShortlistFacts, is_exported
+from pcfgnat.runtimes.onnx.one_pass import OnnxFrames, OnnxTables
+from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
+from pcfgnat.runtimes.onnx.slots import OnnxSlots
+
+# what runs an exported network, by the network's name
+ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots]] = {
+    "pcfg": OnnxTables,
+    "dag": OnnxTables,
+    "ctc": OnnxFrames,
+    "slots": OnnxSlots,
+}
+
+
+def onnx_runtime(exported: Exported, options: OnnxOptions | None = None) -> OnnxRuntime:
+    """Load the graphs of an exported model."""
+    name = exported.metadata.network_name
+    if name not in ONNX_RUNTIMES:
+        known = ", ".join(ONNX_RUNTIMES)
+        raise CheckpointError(f"{exported.directory}: network.name must be one of {known}, got {name!r}")
+    return ONNX_RUNTIMES[name](exported, options or OnnxOptions())
+
 
 __all__ = [
-    "Engine",
-    "EngineDescription",
-    "EngineOptions",
+    "ONNX_RUNTIMES",
     "Exported",
+    "ExportedMetadata",
+    "OnnxOptions",
+    "OnnxRuntime",
     "Shape",
     "ShortlistFacts",
-    "runtime_is_there",
+    "is_exported",
+    "onnx_runtime",
+    "onnxruntime_is_installed",
 ]

@@ -1,75 +1,106 @@
-"""From ids to what the network reads: tables that are looked up by id and position."""
-
-from collections.abc import Sequence
+"""From ids to what graphs read: tables that are looked up by id and position."""
 
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from pcfgnat.runtimes.onnx.description import Exported
-from pcfgnat.runtimes.onnx.layout import Layout, canvas_kinds, mask, opposite
-from pcfgnat.runtimes.onnx.runtime import Session
+from pcfgnat.grammar.canvas import Geometry
+from pcfgnat.runtimes.base import Sources
+from pcfgnat.runtimes.onnx.exported import Exported
+from pcfgnat.runtimes.onnx.layout import BLANK, BOS, EOS, canvas_kinds, mask, opposite_rows, rule_inputs
+from pcfgnat.runtimes.onnx.sessions import Session
 from pcfgnat.runtimes.onnx.starts import Starts
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 LINKS = ("chain_links", "other_links", "node_links")
 
 
-class Inputs:
-    """The tables of a model, mapped into memory: only what is looked up is read.
+class Embedded:
+    """Tables of tokens and positions, mapped into memory: only what is looked up is read."""
 
-    start: what the decoder does before it looks at the source, if the model is cut there
-    """
+    def __init__(self, exported: Exported) -> None:
+        shape, vocabulary = exported.metadata.shape, exported.metadata.vocabulary
+        self.width = shape.width
+        self._scale = np.float32(shape.width**0.5)
+        self.tokens = exported.table("tokens", (vocabulary, shape.width))
+        self.scales = exported.table("token_scales", (vocabulary,)) if exported.has("token_scales") else None
+        self._own_source = exported.has("source_tokens")
+        self._source_tokens = (
+            exported.table("source_tokens", (vocabulary, shape.width)) if self._own_source else self.tokens
+        )
+        self._source_positions = exported.table("source_positions", (shape.max_source_length, shape.width))
+        self._canvas_positions = exported.table("canvas_positions", (shape.max_canvas_length, shape.width))
+        self._canvas_tokens = exported.table("canvas_tokens", (3, shape.width)).astype(np.float32)
 
-    def __init__(self, exported: Exported, start: Session | None = None) -> None:
-        self._layout = Layout.of(exported.description)
-        self._width = exported.description.shape.width
-        self._copies = exported.description.shape.copy_input
-        source = "source_tokens" if exported.has("source_tokens") else "tokens"
-        self._tokens = exported.table(source)
-        scales = f"{source.removesuffix('s')}_scales"
-        self._scales = exported.table(scales) if exported.has(scales) else None
-        self._source_positions = exported.table("source_positions")
-        self._canvas_positions = exported.table("canvas_positions")
-        self._canvas_tokens = exported.table("canvas_tokens").astype(np.float32)
-        self._links = {name: exported.table(name) for name in LINKS if exported.has(name)}
-        self._starts = None if start is None else Starts(start, lambda nodes: self._empty(np.array([nodes])))
-
-    def of(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
-        """Return all inputs of the network for a batch."""
+    def sources(self, sources: Sources) -> tuple[Float32[np.ndarray, "rows D"], Int64[np.ndarray, "B"]]:
+        """Return embedded sources, padded to the longest, under each other, and their lengths."""
         lengths = np.array([len(source) for source in sources])
-        canvas_lengths = self._layout.canvas_lengths(lengths)
-        longest, width = int(lengths.max()), int(canvas_lengths.max())
-        ids = np.zeros((len(sources), longest), dtype=np.int64)
+        ids = np.zeros((len(sources), int(lengths.max())), dtype=np.int64)
         for row, source in zip(ids, sources, strict=True):
             row[: len(source)] = source
+        scales = None if self._own_source else self.scales
+        embedded = self._looked_up(self._source_tokens, scales, ids) + self._source_positions[: ids.shape[1]]
+        return embedded.astype(np.float32, copy=False).reshape(-1, self.width), lengths
+
+    def blanks(self, lengths: Int64[np.ndarray, "B"]) -> Float32[np.ndarray, "rows D"]:
+        """Return embedded canvases on which nothing is known yet."""
+        longest = int(lengths.max())
+        canvas: np.ndarray = self._canvas_tokens[canvas_kinds(lengths, longest)]
+        return self._on_canvas(canvas)
+
+    def canvases(self, ids: Int64[np.ndarray, "B M"]) -> Float32[np.ndarray, "rows D"]:
+        """Return embedded canvases of any tokens; the unknown token stands for a blank."""
+        canvas = self._looked_up(self.tokens, self.scales, ids)
+        special = SPECIAL_TOKENS
+        for kind, token in ((BOS, special.bos), (BLANK, special.unk), (EOS, special.eos)):
+            canvas[ids == token] = self._canvas_tokens[kind]
+        return self._on_canvas(canvas)
+
+    def _on_canvas(self, canvas: np.ndarray) -> Float32[np.ndarray, "rows D"]:
+        placed: np.ndarray = canvas + self._canvas_positions[: canvas.shape[1]]
+        return placed.astype(np.float32, copy=False).reshape(-1, self.width)
+
+    def _looked_up(self, table: np.ndarray, scales: np.ndarray | None, ids: np.ndarray) -> np.ndarray:
+        vectors: np.ndarray = table[ids] * self._scale
+        return vectors if scales is None else vectors * scales[ids][:, :, None]
+
+
+class Inputs:
+    """All inputs of the graph of a one-pass network.
+
+    start: what the decoder does before it looks at the source, if the graph is cut there
+    """
+
+    def __init__(
+        self, exported: Exported, embedded: Embedded, geometry: Geometry, start: Session | None
+    ) -> None:
+        self._embedded, self._geometry = embedded, geometry
+        self._copies = exported.metadata.shape.copy_input
+        self._links = {name: exported.table(name, (None, None)) for name in LINKS if exported.has(name)}
+        self._starts = (
+            None if start is None else Starts(start, lambda nodes: embedded.blanks(np.array([nodes])))
+        )
+
+    def of(self, sources: Sources) -> dict[str, np.ndarray]:
+        """Return all inputs of the network for a batch."""
+        source, lengths = self._embedded.sources(sources)
+        canvas_lengths = self._geometry.canvas_lengths(lengths)
         starts = self._starts
-        canvas = {"canvas": self._empty(canvas_lengths)} if starts is None else starts.of(canvas_lengths)
+        canvas = (
+            {"canvas": self._embedded.blanks(canvas_lengths)} if starts is None else starts.of(canvas_lengths)
+        )
         found = {
-            "source": self._embedded(ids).reshape(-1, self._width),
-            "source_mask": mask(lengths, longest),
+            "source": source,
+            "source_mask": mask(lengths, int(lengths.max())),
             **canvas,
-            "canvas_mask": mask(canvas_lengths, width),
-            **self._layout.rule_inputs(lengths),
+            "canvas_mask": mask(canvas_lengths, int(canvas_lengths.max())),
+            **rule_inputs(self._geometry, lengths),
         }
         if self._copies:
-            found["opposite"] = opposite(lengths, canvas_lengths)
+            found["opposite"] = opposite_rows(lengths, canvas_lengths)
         for name, table in self._links.items():
             rows = self._rows(name, found, len(sources))
             found[name] = table[:rows].astype(np.float32)
         return found
-
-    def _empty(self, lengths: Int64[np.ndarray, "B"]) -> Float32[np.ndarray, "rows D"]:
-        """Return canvases on which nothing is known yet."""
-        longest = int(lengths.max())
-        kinds = canvas_kinds(lengths, longest)
-        canvas: np.ndarray = self._canvas_tokens[kinds] + self._canvas_positions[:longest]
-        return canvas.astype(np.float32, copy=False).reshape(-1, self._width)
-
-    def _embedded(self, ids: Int64[np.ndarray, "B N"]) -> Float32[np.ndarray, "B N D"]:
-        vectors = self._tokens[ids] * np.float32(self._width**0.5)
-        if self._scales is not None:
-            vectors = vectors * self._scales[ids][:, :, None]
-        embedded: np.ndarray = vectors + self._source_positions[: ids.shape[1]]
-        return embedded.astype(np.float32, copy=False)
 
     @staticmethod
     def _rows(name: str, found: dict[str, np.ndarray], batch: int) -> int:

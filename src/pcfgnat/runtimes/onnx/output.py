@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float32, Int64
 
-from pcfgnat.runtimes.onnx.runtime import Session
+from pcfgnat.runtimes.onnx.sessions import Session
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 SPECIAL = 4  # the first ids, which are scored apart
 BLOCK_TYPES = 2048  # of the exact graph; scores of a block stay in the cache
@@ -44,16 +45,19 @@ class OutputLayer:
         score, place, special = _normalised(found)
         return Best(score, types[place], special)
 
-    def top(
-        self, rows: Float32[np.ndarray, "R D"], count: int
-    ) -> tuple[Int64[np.ndarray, "R k"], Float32[np.ndarray, "R k"]]:
-        """Return the best types of all, special ones among them, best first; slow, and needs much memory."""
+    def log_probs(
+        self, rows: Float32[np.ndarray, "R D"], types: Int64[np.ndarray, "K"] | None
+    ) -> Float32[np.ndarray, "R V"]:
+        """Return log-probabilities of all tokens, slowly; with `types` only of these and special ones."""
         weight = np.asarray(self.tokens, dtype=np.float32)
         scores = rows @ weight.T if self.scales is None else (rows @ weight.T) * self.scales
-        scores -= scores.max(1, keepdims=True)
-        scores -= np.log(np.exp(scores).sum(1, keepdims=True))
-        ids = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-        return ids, np.take_along_axis(scores, ids, 1)
+        if types is not None:
+            possible = np.zeros(scores.shape[1], dtype=bool)
+            possible[types] = possible[:SPECIAL] = True
+            scores = np.where(possible, scores, -np.inf)
+        scores = scores - scores.max(1, keepdims=True)
+        normalised: np.ndarray = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+        return normalised.astype(np.float32, copy=False)
 
     def _all(self, rows: Float32[np.ndarray, "R D"]) -> Best:
         score, place, special = _normalised(self.exact()({"rows": rows}))
@@ -77,7 +81,7 @@ def _normalised(
 
 @dataclass(frozen=True)
 class Emissions:
-    """What the nodes of a batch emit: bos at `first`, eos at the last, no special token between.
+    """What the nodes of a batch emit: see `grammar.decoding.Emissions`; bos is emitted at node `first`.
 
     `types` are the shortlists of the sentences; without them the whole vocabulary is looked at.
     """
@@ -86,8 +90,6 @@ class Emissions:
     states: Float32[np.ndarray, "B M D"]
     lengths: Int64[np.ndarray, "B"]
     first: int
-    bos: int
-    eos: int
     types: Sequence[Int64[np.ndarray, "_"]] | None = None
 
     def everywhere(self) -> tuple[Float32[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:
@@ -115,11 +117,37 @@ class Emissions:
         parts = (np.split(values, cuts) for values in (found.score, found.token, found.special))
         return [Best(*part) for part in zip(*parts, strict=True)]
 
+    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n V"]:
+        """Return log-probabilities of all tokens at some nodes of a sentence; -inf where not allowed."""
+        rows = self.rows(index, nodes)
+        allowed = rows.copy()
+        allowed[:, list(SPECIAL_TOKENS.ids)] = -np.inf
+        for node, special in self._ends(index):
+            here = nodes == node
+            allowed[here] = -np.inf
+            allowed[here, special] = rows[here, special]
+        return allowed
+
+    def top(self, index: int, count: int) -> tuple[Int64[np.ndarray, "M k"], Float32[np.ndarray, "M k"]]:
+        """Return the best tokens of every node and their log-probabilities, allowed or not, best first."""
+        rows = self.layer.log_probs(self.states[index], None)
+        ids = np.argsort(-rows, axis=1, kind="stable")[:, :count]
+        return ids, np.take_along_axis(rows, ids, 1)
+
+    def rows(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n V"]:
+        """Return log-probabilities of all tokens at some nodes of a sentence, without any restriction."""
+        return self.layer.log_probs(self.states[index, nodes], self.types[index] if self.types else None)
+
+    def _ends(self, index: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return the nodes that emit bos and eos, with these."""
+        last = int(self.lengths[index]) - 1
+        return (self.first, SPECIAL_TOKENS.bos), (last, SPECIAL_TOKENS.eos)
+
     def _restricted(
         self, index: int, nodes: Int64[np.ndarray, "_"], found: Best
     ) -> tuple[Float[np.ndarray, "_"], Int64[np.ndarray, "_"]]:
         score, token = found.score.copy(), found.token.copy()
-        for node, special in ((self.first, self.bos), (int(self.lengths[index]) - 1, self.eos)):
+        for node, special in self._ends(index):
             here = nodes == node
             score[here], token[here] = found.special[here, special], special
         return score, token

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from pcfgnat.runtimes.onnx.layout import mask
-from pcfgnat.runtimes.onnx.runtime import Session
+from pcfgnat.runtimes.onnx.sessions import Session
 
 KEPT_ROWS = 8192  # nodes of all canvases kept: at λ = 4, l = 1 those of the lengths up to 44
 

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.grammar.collapse import collapsed
+from pcfgnat.grammar.collapse import beamed, collapsed
+from pcfgnat.grammar.prefix_beam import PrefixBeam
 from pcfgnat.grammar.search import Hypothesis, Search
 from pcfgnat.structures.backend import use_numba
 from pcfgnat.structures.ctc import numba, reference
-from pcfgnat.structures.ctc.beam import BeamSearch
 from pcfgnat.structures.ctc.reference import Weights
 from pcfgnat.structures.distribution import (
     Alignment,
@@ -22,6 +22,7 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.emissions import as_array
 from pcfgnat.structures.semiring import NEG_INF, LogSemiring, Semiring
 
 
@@ -93,7 +94,7 @@ class CTC(SequenceDistribution):
         with torch.no_grad():
             if search.strategy == "beam":
                 limits = search.limits(self.num_slots.tolist())
-                return self._beam([BeamSearch(self.blank, special, search.beam_size, n) for n in limits])
+                return self._beam([PrefixBeam(self.blank, special, search.beam_size, n) for n in limits])
             scores, tokens = best_allowed(self.log_probs, sorted(special))
             return self._collapsed(scores, tokens)
 
@@ -109,20 +110,10 @@ class CTC(SequenceDistribution):
         rows = zip(scores.tolist(), tokens.tolist(), self.num_slots.tolist(), strict=True)
         return [collapsed(score[:slots], ids[:slots], self.blank) for score, ids, slots in rows]
 
-    def _beam(self, searches: list[BeamSearch]) -> list[Hypothesis]:
-        found = [
-            beam_search.best(rows[:slots])
-            for beam_search, rows, slots in zip(
-                searches, self.log_probs, self.num_slots.tolist(), strict=True
-            )
-        ]
-        target = Padded.from_lists([ids for ids, _ in found])
-        target = Padded(target.ids.to(self.log_probs.device), target.lengths.to(self.log_probs.device))
-        alignment = self.posterior(target).argmax().position.tolist()
-        return [
-            Hypothesis(ids, score, tuple(position.index(i) for i in range(len(ids))))
-            for (ids, score), position in zip(found, alignment, strict=True)
-        ]
+    def _beam(self, searches: list[PrefixBeam]) -> list[Hypothesis]:
+        log_probs = as_array(self.log_probs)
+        sentences = zip(searches, log_probs, self.num_slots.tolist(), strict=True)
+        return [beamed(search, rows[:slots]) for search, rows, slots in sentences]
 
 
 class CTCPosterior(Posterior):

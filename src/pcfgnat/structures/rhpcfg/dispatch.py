@@ -4,28 +4,16 @@ A kernel for another device plugs in here: it offers the functions of `numba.py`
 """
 
 from types import ModuleType
-from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pcfgnat.grammar.decoding import LengthTable
 from pcfgnat.grammar.support_tree import SupportTree
 from pcfgnat.structures.backend import use_numba
 from pcfgnat.structures.rhpcfg import reference
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.semiring import LogSemiring, Semiring
-
-
-@runtime_checkable
-class LengthTable(Protocol):
-    """Best derivation of every length, when each symbol emits its best token wherever it stands."""
-
-    @property
-    def scores(self) -> Float[Tensor, "B S"]:
-        """By length; -inf where no derivation has it."""
-
-    def nodes(self, lengths: list[int]) -> list[tuple[int, ...]]:
-        """Return the symbols of the best derivation of the given length of each sentence, in order."""
 
 
 def total(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B"]:

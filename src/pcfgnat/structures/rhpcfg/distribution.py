@@ -5,22 +5,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.grammar.derivation import Chooser, derive, greedy_choice, lookahead_choice
-from pcfgnat.grammar.lengths import LengthChooser, choose_lengths, trace
+from pcfgnat.grammar.canvas import GRAMMAR
+from pcfgnat.grammar.decoding import Grammars, LengthTable
+from pcfgnat.grammar.derivation import Chooser, derive
 from pcfgnat.grammar.parse_tree import ParseTree
-from pcfgnat.grammar.search import Hypothesis, Search
+from pcfgnat.grammar.search import Hypothesis, SpecialTokens
 from pcfgnat.grammar.support_tree import SupportTree
-from pcfgnat.structures.by_length import ByLength
+from pcfgnat.structures.by_length import ByLength, as_float
 from pcfgnat.structures.distribution import (
     Alignment,
     Padded,
     TreePosterior,
-    best_tokens,
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.emissions import TensorEmissions, as_array
 from pcfgnat.structures.rhpcfg import dispatch
-from pcfgnat.structures.rhpcfg.dispatch import LengthTable
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.scores import RuleScores
 from pcfgnat.structures.semiring import Semiring
@@ -69,30 +69,24 @@ class RHPCFG(ByLength):
                 )
         return reasons
 
-    def _decode(self, search: Search, choose: LengthChooser) -> list[list[Hypothesis]]:
-        """Decode every sentence; `choose` picks from the scores of all lengths the indices of some."""
-        search.require("viterbi", "greedy", "lookahead")
-        with torch.no_grad():
-            if search.strategy != "viterbi":
-                choice = greedy_choice if search.strategy == "greedy" else lookahead_choice
-                wanted = len(choose([0.0], [1]))
-                return [[hypothesis] * wanted for hypothesis in self._derive(search, choice)]
-            table, tokens = self.viterbi_table(search)
-            chosen = choose_lengths(table.scores.tolist(), self._limits(search), choose)
-            return [
-                [self._hypothesis(index, nodes, tokens[index, list(nodes)].tolist()) for nodes in found]
-                for index, found in enumerate(trace(table, chosen))
-            ]
-
-    def viterbi_table(self, search: Search) -> tuple[LengthTable, Int[Tensor, "B m"]]:
-        """Return the best derivation of every length, for any penalty to pick from, and all best tokens."""
-        scores = self.scores
-        token_scores, tokens = best_tokens(scores.emit, search.special_tokens, 1, self._last_symbols())
-        limit = max(self._limits(search), default=2)
-        table = dispatch.best_by_length(
-            self.tree, token_scores, scores.chain, scores.prefix, self.chain_lengths, limit
+    def grammars(self, special: SpecialTokens | None) -> Grammars:
+        """Return rules and tokens as arrays, which decode by `greedy`, `lookahead` or `viterbi`."""
+        scores, last = self.scores, self._last_symbols()
+        return Grammars(
+            as_array(scores.chain),
+            as_array(scores.prefix),
+            self.chain_lengths.cpu().numpy(),
+            GRAMMAR,
+            TensorEmissions(scores.emit, GRAMMAR.first_node, last, special),
+            self._tabulate,
         )
-        return table, tokens
+
+    def _tabulate(self, token_scores: Float[np.ndarray, "B m"], limit: int) -> LengthTable:
+        scores = self.scores
+        tokens = as_float(token_scores, like=scores.emit)
+        return dispatch.best_by_length(
+            self.tree, tokens, scores.chain, scores.prefix, self.chain_lengths, limit
+        )
 
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
         """Draw a tree and its tokens from the grammar, from the root down."""
@@ -112,32 +106,17 @@ class RHPCFG(ByLength):
         emitted = scores.emit[index, list(nodes), tokens].tolist()
         return tree.scored(scores.chain[index], scores.prefix[index], emitted)
 
-    def _derive(self, search: Search, choice: Chooser) -> list[Hypothesis]:
-        token_scores, tokens = best_tokens(self.scores.emit, search.special_tokens, 1, self._last_symbols())
-        hypotheses = []
-        for index in self._batch():
-            nodes = self._nodes(index, choice, token_scores[index])
-            hypotheses.append(self._hypothesis(index, nodes, tokens[index, list(nodes)].tolist()))
-        return hypotheses
-
-    def _nodes(
-        self, index: int, choice: Chooser, token_scores: Float[Tensor, "m"] | None = None
-    ) -> tuple[int, ...]:
+    def _nodes(self, index: int, choice: Chooser) -> tuple[int, ...]:
         """Derive from the root of a sentence; return the symbols used."""
-        chain, prefix = _array(self.scores.chain[index]), _array(self.scores.prefix[index])
-        tokens = None if token_scores is None else _array(token_scores)
+        chain, prefix = as_array(self.scores.chain[index]), as_array(self.scores.prefix[index])
         try:
-            return derive(chain, prefix, self.support(index), choice, tokens)
+            return derive(chain, prefix, self.support(index), choice)
         except ValueError as error:
             raise ValueError(f"sentence {index}: {error}") from error
 
     def _hypothesis(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> Hypothesis:
         tree = self.parse_tree(index, nodes, tokens)
         return Hypothesis(tuple(tokens), tree.log_prob, nodes, tree)
-
-    def _limits(self, search: Search) -> list[int]:
-        depth = self.tree.prefix_depth
-        return search.limits([SupportTree(n, depth).max_length for n in self.chain_lengths.tolist()])
 
     def _batch(self) -> range:
         return range(len(self.chain_lengths))
@@ -181,8 +160,3 @@ def _sample_choice(generator: torch.Generator | None) -> Chooser:
         return int(torch.multinomial(chances, 1, generator=generator))
 
     return choose
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    """Copy to numpy, which has no number shorter than 32 bits that torch has."""
-    return tensor.detach().to("cpu", torch.promote_types(tensor.dtype, torch.float32)).numpy()

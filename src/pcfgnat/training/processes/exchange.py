@@ -1,38 +1,39 @@
 """How the gradients of several processes come together.
 
-An engine leaves the mean over the processes of what each has in its gradients; `Learner` turns that into the
-mean over sentences or tokens.
+An exchange leaves the mean over the processes of what each has in its gradients; `Learner` turns that into
+the mean over sentences or tokens.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from pcfgnat.networks import Batch, Loss, Model
+from pcfgnat.networks import Batch, Network
+from pcfgnat.objectives import Loss, Step
 from pcfgnat.training.processes.workers import Workers
 
 
-class Engine(ABC):
+class Exchange(ABC):
     """Computes losses such that gradients are exchanged, and knows where weights are."""
 
     @abstractmethod
     def loss(self, batch: Batch, progress: float) -> Loss:
-        """Return the model's loss."""
+        """Return the loss of a batch."""
 
     @abstractmethod
     def piece(self, last: bool) -> AbstractContextManager[object]:
         """In this block one of a step's batches goes forward and back; the last one exchanges gradients."""
 
     @abstractmethod
-    def spread(self, model: Model) -> None:
-        """Store another model as the one that learns is stored."""
+    def spread(self, network: Network) -> None:
+        """Store another network as the one that learns is stored."""
 
     @abstractmethod
-    def in_one_piece(self, model: Model) -> Model:
-        """Return a model that can be used by one process; all processes must ask for it at the same time."""
+    def in_one_piece(self, network: Network) -> Network:
+        """Return a network that one process can use; all processes must ask for it at the same time."""
 
     @abstractmethod
     def whole(self, tensors: Mapping[str, Tensor], keep: bool = True) -> dict[str, Tensor]:
@@ -43,15 +44,15 @@ class Engine(ABC):
         """Return a copy of what belongs to a weight, stored as that weight is."""
 
 
-class WholeModels(Engine, ABC):
-    """Every process has the whole model."""
+class WholeNetworks(Exchange, ABC):
+    """Every process has the whole network."""
 
-    def spread(self, model: Model) -> None:
+    def spread(self, network: Network) -> None:
         """Leave it as it is."""
 
-    def in_one_piece(self, model: Model) -> Model:
-        """Return the model itself."""
-        return model
+    def in_one_piece(self, network: Network) -> Network:
+        """Return the network itself."""
+        return network
 
     def whole(self, tensors: Mapping[str, Tensor], keep: bool = True) -> dict[str, Tensor]:
         """Return them as they are."""
@@ -62,29 +63,30 @@ class WholeModels(Engine, ABC):
         return value.to(like.device, copy=True)
 
 
-class Alone(WholeModels):
+class Alone(WholeNetworks):
     """One process: nothing to exchange."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, step: Step) -> None:
+        self._step = step
 
     def loss(self, batch: Batch, progress: float) -> Loss:
-        """Return the model's loss."""
-        return self._model.loss(batch, progress)
+        """Return the loss of a batch."""
+        loss: Loss = self._step(batch, progress)
+        return loss
 
     def piece(self, last: bool) -> AbstractContextManager[object]:
         """Nothing to do."""
         return nullcontext()
 
 
-class Replicated(WholeModels):
+class Replicated(WholeNetworks):
     """Gradients are exchanged while the backward pass goes on (torch's DDP)."""
 
-    def __init__(self, model: Model) -> None:
-        self._parallel = DistributedDataParallel(_Forward(model), gradient_as_bucket_view=True)
+    def __init__(self, step: Step) -> None:
+        self._parallel = DistributedDataParallel(step, gradient_as_bucket_view=True)
 
     def loss(self, batch: Batch, progress: float) -> Loss:
-        """Return the model's loss."""
+        """Return the loss of a batch."""
         loss: Loss = self._parallel(batch, progress)
         return loss
 
@@ -93,23 +95,12 @@ class Replicated(WholeModels):
         return nullcontext() if last else self._parallel.no_sync()
 
 
-class _Forward(nn.Module):
-    """DDP acts on calls of a module only, so that the loss has to be one."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batch: Batch, progress: float) -> Loss:
-        return self.model.loss(batch, progress)
-
-
-def engine_for(model: Model, kind: str, workers: Workers) -> Engine:
+def exchange_for(step: Step, kind: str, workers: Workers) -> Exchange:
     """Return what exchanges gradients between the processes; it may change how weights are stored."""
     if workers.size == 1:
-        return Alone(model)
+        return Alone(step)
     if kind == "ddp":
-        return Replicated(model)
+        return Replicated(step)
     from pcfgnat.training.processes.sharded import Sharded  # takes a second to import
 
-    return Sharded(model)
+    return Sharded(step)

@@ -1,4 +1,4 @@
-"""What is kept of a run: checkpoints of the best models, and the final one."""
+"""What is kept of a run: checkpoints of the best networks, and the final one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,45 +6,44 @@ from typing import Any
 
 import torch
 
-from pcfgnat.checkpoints.checkpoint import (
-    Card,
-    Description,
-    Languages,
-    SearchDefaults,
-    describe,
-    save_checkpoint,
-)
+from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import Card, DecodingDefaults, Languages, Metadata
 from pcfgnat.config import to_dict
-from pcfgnat.networks import Model
+from pcfgnat.decoding import DecodingError, parse_strategy
+from pcfgnat.networks import Network
+from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text import Prepared
 from pcfgnat.training.config import TrainConfig, TrainingError
 from pcfgnat.training.record.state import RunState
 from pcfgnat.training.validation import Scores, Validator
 
-NOT_SETTINGS = ("data", "output", "model", "card", "warm_start")
+NOT_SETTINGS = ("data", "output", "network", "card", "warm_start")
 
 
 class Keeper:
-    """Validates models and writes checkpoints with all that is known about them."""
+    """Validates networks and writes checkpoints with all that is known about them."""
 
-    def __init__(self, config: TrainConfig, data: Prepared, model: Model) -> None:
+    def __init__(self, config: TrainConfig, data: Prepared, network: Network) -> None:
         self.config = config
         self.data = data
-        chosen = config.validation.search or SearchDefaults.of(model.default_search)
-        if chosen.strategy not in model.strategies:
-            names = ", ".join(model.strategies)
-            raise TrainingError(f"validation.search.strategy must be one of {names}, got {chosen.strategy!r}")
-        self.search = chosen.search()
-        self._description = _described(config, data, chosen)
-        self.validator = Validator(data, config.validation, self._description.languages.target, config.seed)
+        self.decoding = config.validation.decoding or DecodingDefaults(network.default_strategy)
+        try:
+            parse_strategy(self.decoding.strategy, torch_runtime(network))
+        except DecodingError as error:
+            raise TrainingError(f"validation.decoding.strategy: {error}") from error
+        self._metadata = _described(config, data, self.decoding)
+        self.validator = Validator(data, config.validation, self._metadata.languages.target, config.seed)
 
-    def save(self, directory: Path, model: Model, state: RunState, scores: Scores, note: str = "") -> None:
-        """Write a checkpoint of a model that was validated."""
-        description = replace(self._description, training=self._facts(state, scores, note))
-        save_checkpoint(directory, model, self.data.tokenizer, description)
+    def save(
+        self, directory: Path, network: Network, state: RunState, scores: Scores, note: str = ""
+    ) -> None:
+        """Write a checkpoint of a network that was validated."""
+        metadata = replace(self._metadata, training=self._facts(state, scores, note))
+        save_checkpoint(directory, network, self.data.tokenizer, metadata)
 
     def _facts(self, state: RunState, scores: Scores, note: str) -> dict[str, Any]:
         settings = {name: value for name, value in to_dict(self.config).items() if name not in NOT_SETTINGS}
+        objective = settings.pop("objective")
         return {
             "data": f"{self.data.directory.name}, {self.data.report.train.kept} pairs",
             "steps": state.step,
@@ -56,11 +55,12 @@ class Keeper:
             "valid_sentences": scores.sentences,
             **({"weights": note} if note else {}),
             "torch": torch.__version__,
+            "objective": objective,
             "settings": settings,
         }
 
 
-def _described(config: TrainConfig, data: Prepared, search: SearchDefaults) -> Description:
+def _described(config: TrainConfig, data: Prepared, decoding: DecodingDefaults) -> Metadata:
     card, prepared = config.card, data.report.settings
     languages = Languages(
         card.source_language or str(prepared.get("source_language", "")),
@@ -68,5 +68,5 @@ def _described(config: TrainConfig, data: Prepared, search: SearchDefaults) -> D
     )
     own = Card(card.title, card.licence, card.data, card.limits)
     vocabulary = data.tokenizer.vocabulary_size
-    description = describe(config.model_name, config.model_config(), vocabulary, search)
-    return replace(description, languages=languages, card=own)
+    metadata = describe(config.network_name, config.network_config(), vocabulary, decoding)
+    return replace(metadata, languages=languages, card=own)

@@ -17,7 +17,8 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from pcfgnat.checkpoints.checkpoint import CheckpointError, read_tensors, sha256_of
+from pcfgnat.checkpoints.metadata import CheckpointError, sha256_of
+from pcfgnat.checkpoints.weights import read_tensors
 from pcfgnat.config import ConfigError, load_config, sealed_toml, to_dict
 from pcfgnat.storage.files import atomic_directory
 from pcfgnat.training.config import TrainingError

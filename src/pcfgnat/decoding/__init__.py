@@ -1,0 +1,69 @@
+"""Decoding: strategies are typed values, written once for every runtime, and free of torch.
+
+`STRATEGIES` lists them; which of them apply follows from the protocol that a runtime offers.
+"""
+
+from typing import Any
+
+from pcfgnat.config import ConfigError, from_dict, parsed_value, to_dict
+from pcfgnat.decoding.base import DecodingError, Request, Strategy
+from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
+from pcfgnat.decoding.slots import SlotGreedy, SlotSample
+from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
+from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
+from pcfgnat.runtimes.base import Runtime
+
+STRATEGIES: tuple[type[Strategy], ...] = (
+    *(Viterbi, JointViterbi, Lookahead, Greedy, Sample),
+    *(Slotwise, CollapsedBeam, CollapsedSample),
+    *(SlotGreedy, SlotSample),
+    *(Beam, GreedySteps, SampleSteps),
+)
+
+
+def strategies_of(runtime: Runtime) -> dict[str, type[Strategy]]:
+    """Return the strategies that a runtime can be decoded by, by name."""
+    return {kind.name: kind for kind in STRATEGIES if isinstance(runtime, kind.protocol)}
+
+
+def parse_strategy(text: str, runtime: Runtime) -> Strategy:
+    """Read `NAME` or `NAME:setting=value,setting=value`, such as `beam:size=8`, for a runtime."""
+    name, _, settings = text.partition(":")
+    known = strategies_of(runtime)
+    if name not in known:
+        raise DecodingError(f"the strategy must be one of {', '.join(known)} for this model, got {name!r}")
+    values: dict[str, Any] = {}
+    for setting in filter(None, settings.split(",")):
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise DecodingError(f"a setting of a strategy must look like name=value, got {setting!r}")
+        values[key.strip()] = parsed_value(value.strip())
+    try:
+        return from_dict(known[name], values, name)
+    except ConfigError as error:
+        raise DecodingError(str(error)) from error
+
+
+def strategy_text(strategy: Strategy) -> str:
+    """Return what `parse_strategy` reads, with all settings."""
+    settings = ",".join(f"{key}={value}" for key, value in to_dict(strategy).items())
+    return f"{strategy.name}:{settings}" if settings else strategy.name
+
+
+__all__ = [
+    "STRATEGIES",
+    "Beam",
+    "CollapsedBeam",
+    "DecodingError",
+    "Greedy",
+    "JointViterbi",
+    "Lookahead",
+    "Request",
+    "Sample",
+    "SlotGreedy",
+    "Strategy",
+    "Viterbi",
+    "parse_strategy",
+    "strategies_of",
+    "strategy_text",
+]

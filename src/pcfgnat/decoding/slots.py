@@ -1,0 +1,123 @@
+"""Strategies of slots whose number is predicted: length candidates, and a token for each slot."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from pcfgnat.decoding.base import DecodingError, Request, Strategy
+from pcfgnat.grammar.canvas import SAME_LENGTH
+from pcfgnat.grammar.decoding import Emissions, draw_rows
+from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
+from pcfgnat.grammar.search import Hypothesis
+from pcfgnat.runtimes.base import Slots, SlotsReader, Sources
+from pcfgnat.text.special import SPECIAL_TOKENS
+
+SHORTEST = 2  # bos and eos
+SHORTEST_OF_SEVERAL = 3  # an empty sentence costs nothing, and would win against every other
+
+
+@dataclass(frozen=True)
+class SlotGreedy(Strategy):
+    """The best token of each slot.
+
+    lengths: how many of the most probable lengths are tried and compared by `score / L^β`
+    """
+
+    lengths: int = 1
+
+    name = "greedy"
+    protocol = Slots
+    uses_penalty = True
+
+    def __post_init__(self) -> None:
+        if self.lengths < 1:
+            raise DecodingError(f"greedy:lengths must be at least 1, got {self.lengths}")
+
+    def decode(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return the translations of the best lengths."""
+        return self._decode(runtime, sources, request, best_ranked(request.length_penalty, request.results))
+
+    def sweep(
+        self, runtime: Slots, sources: Sources, request: Request, length_penalties: Sequence[float]
+    ) -> list[list[Hypothesis]]:
+        """Return the best translation under each length penalty, all from one pass."""
+        return self._decode(runtime, sources, request, one_by_penalty(length_penalties))
+
+    def _decode(
+        self, runtime: Slots, sources: Sources, request: Request, choose: LengthChooser
+    ) -> list[list[Hypothesis]]:
+        if not sources:
+            return []
+        reader = runtime.read(sources)
+        candidates = length_candidates(reader, runtime, sources, request, self.lengths)
+        rows = blank_canvases(candidates)
+        scores, tokens = reader.fill(*rows).everywhere()
+        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+        for sentence, score, ids, length in zip(
+            rows[0].tolist(), scores, tokens, rows[2].tolist(), strict=True
+        ):
+            hypotheses[sentence].append(_hypothesis(ids[:length], score[:length]))
+        return [
+            [own[i] for i in choose([h.score for h in own], [len(h.ids) for h in own])] for own in hypotheses
+        ]
+
+
+@dataclass(frozen=True)
+class SlotSample(Strategy):
+    """Draws of a token in each slot, at the most probable length."""
+
+    name = "sample"
+    protocol = Slots
+    draws = True
+
+    def decode(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return `request.results` draws, in the order drawn."""
+        if not sources:
+            return []
+        reader = runtime.read(sources)
+        rows = blank_canvases(length_candidates(reader, runtime, sources, request, 1))
+        emissions, generators = reader.fill(*rows), request.generators(sources)
+        return [
+            [_drawn(emissions, index, length, generators[index]) for _ in range(request.results)]
+            for index, length in enumerate(rows[2].tolist())
+        ]
+
+
+def length_candidates(
+    reader: SlotsReader, runtime: Slots, sources: Sources, request: Request, count: int
+) -> list[list[int]]:
+    """Return the lengths of the `count` most probable classes of each sentence, each length once."""
+    ranked = np.argsort(-reader.length_log_probs(), axis=1, kind="stable")[:, :count] - SAME_LENGTH
+    limits = request.limits([runtime.max_canvas_length] * len(sources))
+    found = []
+    for source, limit, classes in zip(sources, limits, ranked, strict=True):
+        most = max(min(limit, runtime.max_canvas_length), SHORTEST)
+        least = min(SHORTEST if count == 1 else SHORTEST_OF_SEVERAL, most)
+        lengths = np.clip(len(source) + classes, least, most).tolist()
+        found.append(list(dict.fromkeys(lengths)))
+    return found
+
+
+def blank_canvases(
+    candidates: Sequence[Sequence[int]],
+) -> tuple[Int64[np.ndarray, "R"], Int64[np.ndarray, "R M"], Int64[np.ndarray, "R"]]:
+    """Return a canvas for each sentence and length: bos, blanks, eos; which sentence; and its length."""
+    pairs = [(sentence, length) for sentence, own in enumerate(candidates) for length in own]
+    sentence, lengths = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))
+    canvas = np.full((len(pairs), int(lengths.max())), SPECIAL_TOKENS.unk, dtype=np.int64)
+    canvas[:, 0] = SPECIAL_TOKENS.bos
+    canvas[np.arange(len(pairs)), lengths - 1] = SPECIAL_TOKENS.eos
+    return sentence, canvas, lengths
+
+
+def _hypothesis(ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> Hypothesis:
+    return Hypothesis(tuple(ids.tolist()), math.fsum(scores.tolist()), tuple(range(len(ids))))
+
+
+def _drawn(emissions: Emissions, index: int, length: int, generator: np.random.Generator) -> Hypothesis:
+    log_probs = emissions.log_probs(index, np.arange(length))
+    ids = draw_rows(log_probs, generator)
+    return _hypothesis(ids, log_probs[np.arange(length), ids])

@@ -1,0 +1,116 @@
+"""Strategies of grammars and graphs: one pass, then dynamic programming or a walk from the root."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pcfgnat.decoding.base import Request, Strategy
+from pcfgnat.grammar.decoding import Grammars
+from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
+from pcfgnat.grammar.search import Hypothesis
+from pcfgnat.runtimes.base import Sources, Tables
+
+
+@dataclass(frozen=True)
+class Walk(Strategy):
+    """One derivation from the root down, whatever its length."""
+
+    protocol = Tables
+
+    @abstractmethod
+    def walk(self, grammars: Grammars) -> list[Hypothesis]:
+        """Derive a sentence of each grammar."""
+
+    def decode(self, runtime: Tables, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return the one translation that is found of each sentence."""
+        found: dict[int, Hypothesis] = {}
+        for group, grammars in runtime.grammars(sources):
+            found.update(zip(group, self.walk(grammars), strict=True))
+        return [[found[index]] for index in range(len(sources))]
+
+
+@dataclass(frozen=True)
+class Greedy(Walk):
+    """The most probable rule at each node."""
+
+    name = "greedy"
+
+    def walk(self, grammars: Grammars) -> list[Hypothesis]:
+        """Derive a sentence of each grammar."""
+        return grammars.greedy()
+
+
+@dataclass(frozen=True)
+class Lookahead(Walk):
+    """Rule and child tokens scored together at each node."""
+
+    name = "lookahead"
+
+    def walk(self, grammars: Grammars) -> list[Hypothesis]:
+        """Derive a sentence of each grammar."""
+        return grammars.lookahead()
+
+
+@dataclass(frozen=True)
+class ByLength(Strategy):
+    """The best derivation of every length in one pass; lengths are compared by `score / L^β`."""
+
+    protocol = Tables
+    uses_penalty = True
+    joint_on_graphs: ClassVar[bool]
+
+    def decode(self, runtime: Tables, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return the best derivations of the best lengths."""
+        return self._decode(runtime, sources, request, best_ranked(request.length_penalty, request.results))
+
+    def sweep(
+        self, runtime: Tables, sources: Sources, request: Request, length_penalties: Sequence[float]
+    ) -> list[list[Hypothesis]]:
+        """Return the best translation under each length penalty, all from one decoding."""
+        return self._decode(runtime, sources, request, one_by_penalty(length_penalties))
+
+    def _decode(
+        self, runtime: Tables, sources: Sources, request: Request, choose: LengthChooser
+    ) -> list[list[Hypothesis]]:
+        limits = request.limits([2 * len(source) for source in sources])
+        found: dict[int, list[Hypothesis]] = {}
+        for group, grammars in runtime.grammars(sources):
+            own = [min(limits[i], most) for i, most in zip(group, grammars.max_lengths, strict=True)]
+            joint = self.joint_on_graphs or not grammars.is_graph
+            found.update(zip(group, grammars.by_length(own, choose, joint), strict=True))
+        return [found[index] for index in range(len(sources))]
+
+
+@dataclass(frozen=True)
+class Viterbi(ByLength):
+    """Of a grammar the best tree and tokens (paper, section 3.4); of a graph the best path by transitions."""
+
+    name = "viterbi"
+    joint_on_graphs = False
+
+
+@dataclass(frozen=True)
+class JointViterbi(ByLength):
+    """The best structure and tokens together (Shao et al. 2022); of a grammar the same as `viterbi`."""
+
+    name = "joint-viterbi"
+    joint_on_graphs = True
+
+
+@dataclass(frozen=True)
+class Sample(Strategy):
+    """Draws of a tree and its tokens, from what has no special token inside."""
+
+    name = "sample"
+    protocol = Tables
+    draws = True
+
+    def decode(self, runtime: Tables, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return `request.results` draws, in the order drawn."""
+        found: dict[int, list[Hypothesis]] = {}
+        for group, grammars in runtime.grammars(sources):
+            generators = request.generators([sources[index] for index in group])
+            drawn = [grammars.sample(generators) for _ in range(request.results)]
+            found.update(zip(group, map(list, zip(*drawn, strict=True)), strict=True))
+        return [found[index] for index in range(len(sources))]

@@ -1,0 +1,189 @@
+"""From a checkpoint to a directory that onnxruntime runs."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pcfgnat import __version__
+from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.checkpoints.metadata import CheckpointError, Metadata, model_card, sha256_of
+from pcfgnat.config import dump_toml, load_config, to_dict
+from pcfgnat.export.graph import quantise
+from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
+from pcfgnat.export.network import NetworkGraph, Weights
+from pcfgnat.export.output import exact_output, selected_output
+from pcfgnat.networks import CanvasNetwork, CTCNetwork, DAGNetwork, PCFGNetwork, SlotsNetwork
+from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, ExportedMetadata, Shape, ShortlistFacts
+from pcfgnat.runtimes.onnx.exported import (
+    CARD,
+    DECODER,
+    ENCODER,
+    EXACT,
+    METADATA,
+    NETWORK,
+    SELECTED,
+    START,
+    TABLES,
+    TOKENIZER,
+)
+from pcfgnat.runtimes.onnx.output import SPECIAL
+from pcfgnat.storage.files import StorageError, replaced_directory, write_atomically
+from pcfgnat.text.shortlist import SHORTLIST, Shortlist
+from pcfgnat.text.special import SPECIAL_TOKENS
+
+Tables = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """What to write.
+
+    int8:      weights in 8 bits, activations too while it runs
+    shortlist: target types that a source makes likely; without it all are looked at, always. It is used by
+               default once `record_shortlist` has said that it costs next to nothing
+    """
+
+    int8: bool = False
+    shortlist: Shortlist | None = None
+
+
+def export_onnx(checkpoint: Path | str, output: Path | str, settings: ExportSettings | None = None) -> None:
+    """Write a one-pass network for onnxruntime, whole or not at all; an exported one is replaced."""
+    settings = settings or ExportSettings()
+    opened = Checkpoint.open(checkpoint)
+    network = opened.network()
+    if opened.metadata.network_name not in ONNX_RUNTIMES or not isinstance(network, CanvasNetwork):
+        known, found = ", ".join(ONNX_RUNTIMES), opened.metadata.network_name
+        raise CheckpointError(f"onnxruntime runs {known} networks, but {checkpoint} is of kind {found}")
+    if settings.shortlist is not None and settings.shortlist.vocabulary != opened.tokenizer.vocabulary_size:
+        found = f"{settings.shortlist.vocabulary} of the shortlist"
+        raise CheckpointError(f"vocabulary must be {opened.tokenizer.vocabulary_size}, got {found}")
+    try:
+        with replaced_directory(Path(output), METADATA) as directory:
+            _write(directory, opened, network, settings, Path(output).name)
+    except StorageError as error:
+        raise CheckpointError(str(error)) from error
+
+
+def _write(
+    directory: Path, opened: Checkpoint, network: CanvasNetwork, settings: ExportSettings, name: str
+) -> None:
+    weights = {key: tensor.float().numpy() for key, tensor in network.state_dict().items()}
+    (directory / TABLES).mkdir()
+    tables = _graphs(network, weights, directory, settings.int8) | _embeddings(network, weights)
+    for key, table in tables.items():
+        _save(directory, key, table.astype(np.float16) if settings.int8 else table)
+    _output(weights["embeddings.tokens.weight"], directory, settings.int8)
+    opened.tokenizer.save(directory / TOKENIZER)
+    if settings.shortlist is not None:
+        settings.shortlist.save(directory / SHORTLIST)
+    card = model_card(opened.metadata, sum(map(np.size, weights.values())), name)
+    (directory / CARD).write_text(card, encoding="utf-8")
+    paths = sorted(path for path in directory.rglob("*") if path.is_file())
+    files = {path.relative_to(directory).as_posix(): sha256_of(path) for path in paths}
+    metadata = replace(_described(opened.metadata, network, settings), files=files)
+    (directory / METADATA).write_text(dump_toml(to_dict(metadata)), encoding="utf-8")
+
+
+def _described(origin: Metadata, network: CanvasNetwork, settings: ExportSettings) -> ExportedMetadata:
+    config = network.config
+    shape = Shape(
+        width=config.transformer.width,
+        max_source_length=network.max_source_length,
+        max_canvas_length=network.embeddings.target_positions.limit,
+        copy_input=config.copy_input,
+        geometry=None if isinstance(network, SlotsNetwork) else config.geometry,
+    )
+    return ExportedMetadata(
+        format=2,
+        version=__version__,
+        vocabulary=origin.vocabulary,
+        precision="int8" if settings.int8 else "float32",
+        origin_sha256=origin.weights_sha256,
+        shape=shape,
+        files={},
+        network=origin.network,
+        decoding=origin.decoding,
+        languages=origin.languages,
+        card=origin.card,
+        training=origin.training,
+    )
+
+
+def _graphs(network: CanvasNetwork, weights: Weights, directory: Path, int8: bool) -> Tables:
+    """Write the network and return the tables that it reads: cut in two where a loop needs that."""
+    if isinstance(network, SlotsNetwork):
+        encoder, decoder = (NetworkGraph(network.config.transformer, weights, int8) for _ in range(2))
+        encoder.encode()
+        encoder.graph.save(directory / ENCODER)
+        decoder.decode()
+        decoder.graph.save(directory / DECODER)
+        return {}
+    return _one_pass(network, weights, directory, int8)
+
+
+def _one_pass(network: CanvasNetwork, weights: Weights, directory: Path, int8: bool) -> Tables:
+    config, transformer = network.config, network.config.transformer
+    whole = NetworkGraph(transformer, weights, int8)
+    graph, states = whole.graph, whole.states()
+    tables: Tables = {}
+    if isinstance(network, PCFGNetwork):
+        links = LinkGraph(graph, config.rules, transformer.width, weights, "rules.links")
+        longest = config.geometry.chain_lengths(network.embeddings.target_positions.limit)
+        tables = add_rules(links, states, config.prefix_depth, longest)
+    elif isinstance(network, DAGNetwork):
+        links = LinkGraph(graph, config.transitions, transformer.width, weights, "links")
+        tables = add_transitions(links, states, network.embeddings.target_positions.limit)
+    else:
+        assert isinstance(network, CTCNetwork)
+    graph.output(states, "states")
+    graph.save(directory / NETWORK)
+    if not whole.copies:
+        start = NetworkGraph(transformer, weights, int8)
+        start.start()
+        start.graph.save(directory / START)
+    return tables
+
+
+def _embeddings(network: CanvasNetwork, weights: Weights) -> Tables:
+    """Return positions, and what a canvas holds before anything is known: bos, blanks and eos."""
+    tokens = weights["embeddings.tokens.weight"]
+    held = [SPECIAL_TOKENS.bos, SPECIAL_TOKENS.unk, SPECIAL_TOKENS.eos]
+    tables = {
+        "source_positions": weights["embeddings.source_positions.weight"],
+        "canvas_positions": weights["embeddings.target_positions.weight"],
+        "canvas_tokens": tokens[held] * np.float32(network.embeddings.tokens.scale),
+    }
+    if (source := weights.get("embeddings.source_tokens.weight")) is not None:
+        tables["source_tokens"] = source
+    return tables
+
+
+def _output(tokens: np.ndarray, directory: Path, int8: bool) -> None:
+    """Write the output matrix, which is the target's embeddings, and the graphs that use it."""
+    scale = None
+    special = tokens[:SPECIAL]
+    if int8:
+        tokens, scale = quantise(tokens)
+        special = tokens[:SPECIAL] * scale[:SPECIAL, None]
+        _save(directory, "token_scales", scale)
+    path = _save(directory, "tokens", tokens)
+    offset = path.stat().st_size - tokens.nbytes
+    rows, columns = tokens.shape
+    place = Path(TABLES) / path.name
+    exact_output(place, offset, (rows, columns), special, scale).save(directory / EXACT)
+    selected_output(columns, special, int8).save(directory / SELECTED)
+
+
+def _save(directory: Path, name: str, table: np.ndarray) -> Path:
+    path = directory / TABLES / f"{name}.npy"
+    np.save(path, np.ascontiguousarray(table), allow_pickle=False)
+    return path
+
+
+def record_shortlist(directory: Path, facts: ShortlistFacts) -> None:
+    """Add to an exported model what its shortlist was found to cost."""
+    path = directory / METADATA
+    metadata = replace(load_config(ExportedMetadata, path), shortlist=facts)
+    write_atomically(path, dump_toml(to_dict(metadata)).encode())

@@ -1,0 +1,73 @@
+"""Log-probabilities of tokens at the nodes of a canvas: of all tokens, or of the target's own."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.profiler import record_function
+
+from pcfgnat.networks.base import Batch, inference
+from pcfgnat.networks.canvas import Canvas, CanvasIds, CanvasNetwork
+from pcfgnat.nn import token_log_probs, token_log_probs_within
+from pcfgnat.structures import Padded, SequenceDistribution
+from pcfgnat.structures.distribution import check_target
+
+
+def all_emissions(network: CanvasNetwork, canvas: Canvas) -> Float[Tensor, "B m V"]:
+    """Return log-probabilities of the whole vocabulary, in float32 at least."""
+    scores = network.embeddings.tokens.scores(canvas.states.flatten(0, 1))
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    return scores.log_softmax(-1, dtype=wide).view(*canvas.mask.shape, -1)
+
+
+def target_emissions(
+    network: CanvasNetwork, canvas: Canvas, target: Padded, shortlist: int | None = None
+) -> tuple[Float[Tensor, "B m K"], Padded]:
+    """Return log-probabilities of the target's own tokens at all nodes, and the target in terms of them.
+
+    No other tokens matter to P(Y|X). Equal tokens have equal ids, of their first occurrence. A blank, if
+    there is one, comes first. With a shortlist, probabilities are among these tokens and so many of the first
+    ids only.
+    """
+    ids = target.ids.masked_fill(~target.mask, 0)
+    blank = network.framing.blank
+    extra = ids.new_tensor([] if blank is None else [blank]).expand(len(ids), -1)
+    tokens = torch.cat([extra, ids], 1)
+    sentence = canvas.mask.nonzero()[:, 0]
+    states, weight = canvas.states[canvas.mask], network.embeddings.tokens.weight
+    with record_function("output layer"):
+        if shortlist is None:
+            found = token_log_probs(states, weight, tokens[sentence])
+        else:
+            frequent = torch.arange(min(shortlist, len(weight)), device=ids.device)
+            vocabulary = torch.unique(torch.cat([tokens.flatten(), frequent]))
+            found = token_log_probs_within(states, weight, tokens[sentence], vocabulary)
+    emit = found.new_zeros(*canvas.mask.shape, tokens.shape[1])
+    emit = emit.masked_scatter(canvas.mask.unsqueeze(2), found)
+    first = (ids.unsqueeze(2) == tokens.unsqueeze(1)).int().argmax(2)
+    return emit, Padded(first, target.lengths)
+
+
+def with_columns(target: Padded) -> Padded:
+    """Give a batch of nothing but empty targets a column of padding, so that there is something to index."""
+    return target if target.ids.shape[1] else Padded(target.ids.new_zeros(len(target.ids), 1), target.lengths)
+
+
+def translation_distribution(network: CanvasNetwork, source: Padded) -> SequenceDistribution:
+    """Return p(Y|X) over the whole vocabulary, without gradient."""
+    with inference(network):
+        memory = network.encode(source)
+        canvas = network.fill(memory, CanvasIds.blank(network.canvas_lengths(memory, None)))
+        return network.distribution(canvas, all_emissions(network, canvas))
+
+
+def target_distribution(network: CanvasNetwork, batch: Batch) -> tuple[SequenceDistribution, Padded]:
+    """Return p(Y|X) over the targets' own tokens, and the targets in terms of them, without gradient.
+
+    Each sentence has a vocabulary of its own, so that B · m · n numbers are held, and never B · m · V.
+    """
+    with inference(network):
+        memory = network.encode(batch.source)
+        check_target(batch.target, len(memory.lengths), network.vocabulary)
+        canvas = network.fill(memory, CanvasIds.blank(network.canvas_lengths(memory, batch.target)))
+        emit, local = target_emissions(network, canvas, with_columns(network.emitted(batch.target)))
+        return network.distribution(canvas, emit), local

@@ -1,0 +1,24 @@
+"""Objectives by name: frozen values with their own settings, independent of networks and decoding."""
+
+from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
+from pcfgnat.objectives.canvas import CanvasObjective
+from pcfgnat.objectives.cross_entropy import CrossEntropy
+from pcfgnat.objectives.likelihood import Likelihood
+from pcfgnat.objectives.reveal.glancing import Glancing
+
+OBJECTIVES: dict[str, type[Objective]] = {
+    "likelihood": Likelihood,
+    "cross_entropy": CrossEntropy,
+}
+
+__all__ = [
+    "OBJECTIVES",
+    "CanvasObjective",
+    "CrossEntropy",
+    "Glancing",
+    "Likelihood",
+    "Loss",
+    "Objective",
+    "ObjectiveError",
+    "Step",
+]

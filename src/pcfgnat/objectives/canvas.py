@@ -1,0 +1,90 @@
+"""What all objectives of one-pass networks share: show something, fill the canvas, charge each sentence."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.profiler import record_function
+
+from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Network
+from pcfgnat.networks.emissions import target_emissions, with_columns
+from pcfgnat.nn import LengthHead
+from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
+from pcfgnat.objectives.reveal.glancing import Glancing
+from pcfgnat.structures import Padded, SequenceDistribution
+from pcfgnat.structures.distribution import check_target
+
+
+@dataclass(frozen=True)
+class CanvasObjective(Objective):
+    """The mean over sentences of what each costs.
+
+    glancing:      which tokens of the target are shown
+    length_weight: what the predicted length counts beside a token's mean, where the network predicts one
+    """
+
+    glancing: Glancing = field(default_factory=Glancing)
+    length_weight: float = 0.1
+
+    weight = "sentences"
+
+    def __post_init__(self) -> None:
+        if not self.length_weight > 0:
+            raise ValueError(f"length_weight must be positive, got {self.length_weight}")
+
+    @abstractmethod
+    def costs(
+        self, distribution: SequenceDistribution, target: Padded, lengths: Int[Tensor, "B"]
+    ) -> Float[Tensor, "B"]:
+        """Return what each sentence costs, +inf where the network cannot produce the target.
+
+        `target` is what the nodes must emit, in the distribution's own ids; `lengths` counts bos and eos.
+        """
+
+    def check(self, network: Network) -> None:
+        """Raise an error unless the network fills a canvas."""
+        if not isinstance(network, CanvasNetwork):
+            raise ObjectiveError(
+                f"{type(self).__name__} trains networks that fill a canvas, got {type(network).__name__}"
+            )
+
+    def loss(self, network: Network, batch: Batch, progress: float) -> Loss:
+        """Return the mean cost; sentences that cost +inf are left out."""
+        assert isinstance(network, CanvasNetwork)
+        memory = network.encode(batch.source)
+        check_target(batch.target, len(memory.lengths), network.vocabulary)
+        canvas_ids = CanvasIds.blank(network.canvas_lengths(memory, batch.target))
+        target = with_columns(network.emitted(batch.target))
+        shown, metrics = None, dict[str, float]()
+        if network.training and self.glancing.enabled:
+            emitted = Batch(batch.source, target, batch.seeds)
+            with record_function("glancing pass"):
+                shown, metrics = self.glancing.revealed(network, memory, canvas_ids, emitted, progress)
+            canvas_ids = shown.on(canvas_ids)
+        canvas = network.fill(memory, canvas_ids)
+        emit, local = target_emissions(network, canvas, target)
+        if shown is not None:
+            emit = self.glancing.forced(emit, local, shown)
+        costs = self.costs(network.distribution(canvas, emit), local, batch.target.lengths)
+        extra = None
+        if network.length is not None:
+            scores = network.length.scores(memory.states, memory.mask, memory.lengths)
+            cost = LengthHead.cost(scores, memory.lengths, batch.target.lengths)
+            extra = self.length_weight * cost
+        return _mean(costs, batch.target, extra, metrics)
+
+
+def _mean(
+    costs: Float[Tensor, "B"], target: Padded, extra: Float[Tensor, "B"] | None, metrics: dict[str, float]
+) -> Loss:
+    feasible = (costs != torch.inf) & (target.lengths >= 2)
+    sentences = int(feasible.sum())
+    losses = costs[feasible]
+    metrics = {**metrics, "nll": float(losses.detach().sum()) / max(sentences, 1)}
+    if extra is not None:
+        metrics["length_loss"] = float(extra[feasible].detach().sum()) / max(sentences, 1)
+        losses = losses + extra[feasible]
+    value = losses.sum() / max(sentences, 1)
+    return Loss(value, sentences, int(target.lengths[feasible].sum()), len(costs) - sentences, metrics)

@@ -1,0 +1,43 @@
+"""Label-smoothed cross-entropy of a network that writes token by token."""
+
+from dataclasses import dataclass
+
+from pcfgnat.networks import AutoregressiveNetwork, Batch, Network
+from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Objective):
+    """Summed over all tokens after bos and divided by their number.
+
+    With ε = `label_smoothing` a token y costs `-(1 - ε) log p(y) - ε / V · Σ_v log p(v)`. The metric `nll` is
+    the same mean without smoothing. A target of fewer than 2 tokens is left out.
+    """
+
+    label_smoothing: float = 0.1
+
+    weight = "tokens"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(
+                f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}"
+            )
+
+    def check(self, network: Network) -> None:
+        """Raise an error unless the network is autoregressive."""
+        if not isinstance(network, AutoregressiveNetwork):
+            raise ObjectiveError(
+                f"cross-entropy trains autoregressive networks, got {type(network).__name__}"
+            )
+
+    def loss(self, network: Network, batch: Batch, progress: float) -> Loss:
+        """Return the mean over tokens."""
+        assert isinstance(network, AutoregressiveNetwork)
+        found = network.predictions(batch)
+        nll, smoothing = found.nll, -found.log_probs.mean(1)
+        tokens, epsilon = len(nll), self.label_smoothing
+        value = ((1 - epsilon) * nll.sum() + epsilon * smoothing.sum()) / max(tokens, 1)
+        sentences = int((found.read.lengths > 0).sum())
+        metrics = {"nll": float(nll.detach().mean())} if tokens else {}
+        return Loss(value, sentences, tokens, len(found.read.lengths) - sentences, metrics)

@@ -1,0 +1,25 @@
+"""Random numbers that follow from a sentence's seed, and so are the same in every batch."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+GOLDEN = -0x61C8864680B583EB  # 2⁶⁴ divided by the golden ratio, as a signed number
+
+
+def noise(seeds: Int[Tensor, "B"], nodes: int, stream: int = 0) -> Float[Tensor, "B m"]:
+    """Draw numbers from 0 to 1 for the nodes of each sentence: splitmix64 of its seed and the node.
+
+    Each `stream` is independent of the others, for objectives that draw more than once.
+    """
+    node = torch.arange(1, nodes + 1, device=seeds.device)
+    start = _mixed(seeds) if stream == 0 else _mixed(_mixed(seeds) + stream * GOLDEN)
+    x = start.unsqueeze(1) + node * GOLDEN
+    return (_mixed(x) >> 11 & 2**53 - 1).double() / 2**53
+
+
+def _mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+    """Scramble 64-bit numbers; products wrap around, and shifts fill up with zeros."""
+    x = (x ^ (x >> 30 & 2**34 - 1)) * -0x40A7B892E31B1A47
+    x = (x ^ (x >> 27 & 2**37 - 1)) * -0x6B2FB644ECCEEE15
+    return x ^ (x >> 31 & 2**33 - 1)

@@ -1,0 +1,1 @@
+"""What training shows of the target before the network has to produce it."""

@@ -1,0 +1,120 @@
+"""Glancing (Qian et al. 2021): in training some nodes are shown the token that they should emit."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory
+from pcfgnat.networks.emissions import target_emissions
+from pcfgnat.nn import best_types
+from pcfgnat.objectives.randomness import noise
+from pcfgnat.structures import Padded
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """What nodes are shown: which of them and, for those, position and token of the target."""
+
+    mask: Bool[Tensor, "B m"]
+    position: Int[Tensor, "B m"]
+    token: Int[Tensor, "B m"]
+
+    def on(self, canvas: CanvasIds) -> CanvasIds:
+        """Return the canvas with the tokens shown."""
+        return CanvasIds(torch.where(self.mask, self.token, canvas.ids), canvas.lengths)
+
+
+@dataclass(frozen=True)
+class Glancing:
+    """How much is shown: the share τ of what the network does not know yet, from `first` to `last`.
+
+    force_emit: whether a node that was shown a token can emit no other
+    shortlist:  look for the best structure as if there were no tokens but the batch's own and so many of the
+                first ids, which in learnt vocabularies are frequent ones. Saves most of the output layer's
+                work in that pass; without it, all tokens count
+    """
+
+    first: float = 0.0
+    last: float = 0.0
+    force_emit: bool = False
+    shortlist: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                raise ValueError(f"{name} must be in 0 … 1, got {value}")
+        if self.shortlist is not None and self.shortlist < 0:
+            raise ValueError(f"shortlist must be at least 0, got {self.shortlist}")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is shown at all."""
+        return self.first > 0 or self.last > 0
+
+    def ratio(self, progress: float) -> float:
+        """Return τ, which changes linearly through training."""
+        return self.first + (self.last - self.first) * min(max(progress, 0.0), 1.0)
+
+    def revealed(
+        self, network: CanvasNetwork, memory: Memory, blank: CanvasIds, batch: Batch, progress: float
+    ) -> tuple[Revealed, dict[str, float]]:
+        """Look where the network would put what it must emit by itself, and choose what to show.
+
+        The decoder then runs again with the same numbers drawn for its dropout.
+        """
+        with torch.no_grad():
+            target, (sentences, nodes) = batch.target, blank.ids.shape
+            if batch.seeds is None:
+                chance = torch.rand(sentences, nodes, device=blank.ids.device)
+            else:
+                chance = noise(batch.seeds, nodes)
+            with _generator_restored(blank.ids.device):
+                canvas = network.fill(memory, blank)
+            emit, local = target_emissions(network, canvas, target, self.shortlist)
+            position = network.distribution(canvas, emit).posterior(local).argmax().position
+            aligned = position >= 0
+            predicted = torch.full_like(position, -1)
+            predicted[aligned] = best_types(canvas.states[aligned], network.embeddings.tokens.weight)
+            shown = reveal(position, predicted, target, self.ratio(progress), chance)
+            right = aligned & (predicted == shown.token)
+            tokens = max(int(aligned.sum()), 1)
+            shares = {"glancing_accuracy": right, "revealed": shown.mask}
+            return shown, {name: int(mask.sum()) / tokens for name, mask in shares.items()}
+
+    def forced(self, emit: Float[Tensor, "B m K"], local: Padded, shown: Revealed) -> Float[Tensor, "B m K"]:
+        """Let nodes that were shown a token emit nothing else, if that is wanted."""
+        if not self.force_emit:
+            return emit
+        own = local.ids.gather(1, shown.position).unsqueeze(2)
+        other = torch.arange(emit.shape[2], device=emit.device) != own
+        return emit.masked_fill(other & shown.mask.unsqueeze(2), -torch.inf)
+
+
+def reveal(
+    position: Int[Tensor, "B m"],
+    predicted: Int[Tensor, "B m"],
+    target: Padded,
+    ratio: float,
+    noise: Float[Tensor, "B m"],
+) -> Revealed:
+    """Choose nodes of the best structure to be shown their tokens.
+
+    `position` is the target position that a node emits there, -1 for none, and `predicted` what it would
+    emit. Of n nodes that emit something, `correct` would emit the right token; `round(τ · (n - correct))` are
+    shown theirs, those with the least `noise`.
+    """
+    aligned = position >= 0
+    known = position.clamp(min=0)
+    token = target.ids.masked_fill(~target.mask, 0).gather(1, known)
+    correct = (aligned & (predicted == token)).sum(1)
+    wanted = (ratio * (aligned.sum(1) - correct)).round()
+    rank = noise.masked_fill(~aligned, torch.inf).argsort(1).argsort(1)
+    return Revealed(aligned & (rank < wanted.unsqueeze(1)), known, token)
+
+
+def _generator_restored(device: torch.device) -> AbstractContextManager[None]:
+    """A block after which torch's generator stands where it stood before."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])

@@ -1,0 +1,122 @@
+"""What decoding may ask of a network that runs, in torch or on onnxruntime: ids in, arrays out.
+
+A runtime offers one of the protocols below, and from that follows how it can be decoded.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float, Int64
+
+from pcfgnat.grammar.canvas import Framing
+from pcfgnat.grammar.decoding import Emissions, Grammars
+
+Sources = Sequence[Sequence[int]]
+
+
+@runtime_checkable
+class Runtime(Protocol):
+    """A network that is ready to run."""
+
+    @property
+    def max_source_length(self) -> int:
+        """The longest source that can be read, bos and eos included."""
+
+
+@runtime_checkable
+class Tables(Runtime, Protocol):
+    """Grammars and graphs: one pass scores all rules and tokens."""
+
+    def grammars(self, sources: Sources) -> Iterator[tuple[Sequence[int], Grammars]]:
+        """Yield groups of sources that were run together, as indices, and their grammars."""
+
+
+@runtime_checkable
+class Frames(Runtime, Protocol):
+    """Slots that collapse: one pass scores the tokens and the blank of each slot."""
+
+    @property
+    def framing(self) -> Framing:
+        """Tells the blank."""
+
+    def frames(self, sources: Sources) -> Iterator[tuple[Sequence[int], Sequence["SlotScores"]]]:
+        """Yield groups of sources that were run together, as indices, and their slots."""
+
+
+@runtime_checkable
+class SlotScores(Protocol):
+    """The slots of one sentence; special tokens other than the blank are never emitted."""
+
+    def best(self) -> tuple[Float[np.ndarray, "T"], Int64[np.ndarray, "T"]]:
+        """Return the best token or blank of each slot."""
+
+    def log_probs(self) -> Float[np.ndarray, "T V"]:
+        """Return log-probabilities of all tokens; -inf where not allowed."""
+
+
+@runtime_checkable
+class Slots(Runtime, Protocol):
+    """Slots of a predicted length, which may be filled again and again."""
+
+    @property
+    def max_canvas_length(self) -> int:
+        """The longest canvas, bos and eos included."""
+
+    def read(self, sources: Sources) -> "SlotsReader":
+        """Encode sources once, to fill canvases for them as often as wanted."""
+
+
+@runtime_checkable
+class SlotsReader(Protocol):
+    """Sources that have been encoded."""
+
+    def length_log_probs(self) -> Float[np.ndarray, "B L"]:
+        """Return log-probabilities of the classes of lengths."""
+
+    def fill(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+    ) -> Emissions:
+        """Run the decoder over R canvases, each of a sentence; blanks are the id of the unknown token."""
+
+
+@dataclass(frozen=True)
+class NextTokens:
+    """The best next tokens of each of Q hypotheses of B sentences, best first, and the end's own score."""
+
+    log_probs: Float[np.ndarray, "B Q W"]
+    tokens: Int64[np.ndarray, "B Q W"]
+    end: Float[np.ndarray, "B Q"]
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """Encoded sources, and all tokens that hypotheses have read so far."""
+
+    def step(
+        self, tokens: Int64[np.ndarray, "B Q"], visible: Bool[np.ndarray, "B Q S"] | None, width: int | None
+    ) -> NextTokens:
+        """Read one more token of each hypothesis, and return the `width` best next ones, all if None.
+
+        `visible[b, q]` marks the tokens of hypothesis q among all S that sentence b has read, the new ones
+        last; None: all of them. Special tokens other than the end are never among the next ones.
+        """
+
+    def select(self, rows: Int64[np.ndarray, "R"]) -> None:
+        """Keep these sentences only; one may be taken several times."""
+
+
+@runtime_checkable
+class Steps(Runtime, Protocol):
+    """Token by token."""
+
+    @property
+    def max_target_length(self) -> int:
+        """The longest sentence that can be written, bos and eos included."""
+
+    def start(self, sources: Sources) -> Stepper:
+        """Encode sources; nothing has been read of their translations."""

@@ -1,0 +1,65 @@
+"""onnxruntime, and how many cores it gets."""
+
+import importlib.util
+import os
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from pcfgnat.checkpoints.metadata import CheckpointError
+
+Session = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def onnxruntime_is_installed() -> bool:
+    """Whether onnxruntime can be imported."""
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+def open_session(path: Path, threads: int, required: Collection[str] = ()) -> Session:
+    """Load a graph that has the required outputs, as a function from named inputs to named outputs."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise CheckpointError(
+            f"{path.parent} is an exported model, which needs onnxruntime: pip install 'pcfgnat[onnx]'"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    # the exporter has fused what is worth it; more than this would fuse sums and norms, which is slower
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    # threads of one graph shall not spin while another one runs
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no common class of their own
+        raise CheckpointError(f"{path} is not a graph that onnxruntime can run: {error}") from error
+    outputs = [output.name for output in session.get_outputs()]
+    if missing := sorted(set(required) - set(outputs)):
+        raise CheckpointError(f"{path} must have the output {missing[0]}, got {', '.join(outputs)}")
+
+    def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(outputs, session.run(outputs, dict(inputs)), strict=True))
+
+    return run
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use; OMP_NUM_THREADS is respected."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    try:
+        usable = os.sched_getaffinity(0)
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+    return len({_core(cpu) for cpu in usable})
+
+
+def _core(cpu: int) -> str:
+    """Name the core of a logical processor: two of them may share one, and then one thread is enough."""
+    siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    return siblings.read_text(encoding="ascii").strip() if siblings.is_file() else str(cpu)

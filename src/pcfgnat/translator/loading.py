@@ -1,0 +1,132 @@
+"""From a directory to a runtime: checkpoints, exported models, run directories and the bundled model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pcfgnat.checkpoints.formats import METADATA as CHECKPOINT_METADATA
+from pcfgnat.checkpoints.formats import load_metadata
+from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Metadata
+from pcfgnat.config import ConfigError, load_config
+from pcfgnat.runtimes.base import Runtime
+from pcfgnat.runtimes.onnx.base import OnnxOptions
+from pcfgnat.runtimes.onnx.exported import METADATA as EXPORTED_METADATA
+from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, is_exported
+from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
+from pcfgnat.text import Tokenizer
+
+BUNDLED = Path(__file__).parents[1] / "embedded" / "en-de"
+ONNX = "onnx"  # a directory in a checkpoint, with the same model exported
+FINAL = "final"  # a directory of a training run, with the checkpoint to use
+
+RuntimeName = Literal["auto", "torch", "onnx"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that is ready to translate.
+
+    runtime_name: what runs it
+    origin:       checksum of its weights
+    exact:        whether all tokens are looked at, rather than a shortlist
+    """
+
+    runtime: Runtime
+    tokenizer: Tokenizer
+    defaults: DecodingDefaults
+    runtime_name: Literal["torch", "onnx"]
+    origin: str
+    precision: str
+    exact: bool
+
+
+def bundled_model() -> Path:
+    """Return the checkpoint that the package carries."""
+    if not BUNDLED.is_dir():
+        raise CheckpointError(f"name a model: this package has none of its own in {BUNDLED}")
+    return BUNDLED
+
+
+def model_directory(directory: Path | str | None) -> Path:
+    """Return the directory of a model: the bundled one if none is given, the final one of a training run."""
+    if directory is None:
+        return bundled_model()
+    place = Path(directory)
+    if not (place / CHECKPOINT_METADATA).is_file() and not is_exported(place):
+        final = place / FINAL
+        if (final / CHECKPOINT_METADATA).is_file():
+            return final
+    return place
+
+
+def exported_for(directory: Path, device: str = "cpu", runtime: RuntimeName = "auto") -> Path | None:
+    """Return the exported model that is run for a directory; None if torch runs it."""
+    if is_exported(directory):
+        if runtime == "torch" or device != "cpu":
+            wanted = "torch" if runtime == "torch" else device
+            raise CheckpointError(f"{directory} is an exported model: it must run on cpu, got {wanted}")
+        return directory
+    inside = directory / ONNX
+    if runtime == "torch" or not is_exported(inside):
+        if runtime == "onnx":
+            raise CheckpointError(f"{directory} must be an exported model or have one in {inside}")
+        return None
+    if runtime == "onnx":
+        return inside
+    return inside if device == "cpu" and onnxruntime_is_installed() else None
+
+
+def load_model(
+    directory: Path, device: str = "cpu", runtime: RuntimeName = "auto", onnx: OnnxOptions | None = None
+) -> Loaded:
+    """Load a checkpoint or an exported model."""
+    exported = exported_for(directory, device, runtime)
+    if exported is None:
+        return _load_checkpoint(directory, device)
+    from pcfgnat.runtimes.onnx import onnx_runtime
+
+    found = Exported.open(exported)
+    metadata = found.metadata
+    if exported != directory:
+        _check_origin(directory, found)
+    running = onnx_runtime(found, onnx)
+    exact, origin = running.shortlist is None, metadata.origin_sha256
+    return Loaded(running, found.tokenizer, metadata.decoding, "onnx", origin, metadata.precision, exact)
+
+
+def _load_checkpoint(directory: Path, device: str) -> Loaded:
+    from pcfgnat.checkpoints.checkpoint import Checkpoint
+    from pcfgnat.runtimes.torch import torch_runtime
+
+    checkpoint = Checkpoint.open(directory)
+    metadata = checkpoint.metadata
+    runtime = torch_runtime(checkpoint.network(device=device))
+    origin = metadata.weights_sha256
+    return Loaded(runtime, checkpoint.tokenizer, metadata.decoding, "torch", origin, "float32", exact=True)
+
+
+def describe_model(directory: Path) -> Metadata | ExportedMetadata:
+    """Read the metadata of a checkpoint or of an exported model."""
+    if is_exported(directory):
+        try:
+            return load_config(ExportedMetadata, directory / EXPORTED_METADATA)
+        except ConfigError as error:
+            raise CheckpointError(f"{directory} is not a usable exported model: {error}") from error
+    return _checkpoint_metadata(directory)
+
+
+def _checkpoint_metadata(directory: Path) -> Metadata:
+    if not (directory / CHECKPOINT_METADATA).is_file():
+        raise CheckpointError(f"{directory} must be a checkpoint, but it has no {CHECKPOINT_METADATA}")
+    try:
+        return load_metadata(directory / CHECKPOINT_METADATA)
+    except ConfigError as error:
+        raise CheckpointError(f"{directory} is not a usable checkpoint: {error}") from error
+
+
+def _check_origin(checkpoint: Path, exported: Exported) -> None:
+    """Raise an error if an export was made from other weights than those that lie beside it."""
+    if _checkpoint_metadata(checkpoint).weights_sha256 != exported.metadata.origin_sha256:
+        raise CheckpointError(
+            f"{exported.directory} was exported from other weights than those of {checkpoint}: export again"
+        )
