@@ -94,7 +94,8 @@ def outcomes(grid: Grid) -> list[Outcome]:
             bleu = 20.0 + cell.config.model["upsampling"] + number
             done = Outcome(
                 cell.name, {**cell.values, **decoding}, cell.fingerprint, "data test", "done",
-                bleu=bleu, chrf=40.0, length_ratio=0.98765, sentences_per_second=10.0 / (1 + number),
+                bleu=bleu, chrf=40.0, length_ratio=0.98765, repeated_words=0.5, missing_words=12.34,
+                sentences_per_second=10.0 / (1 + number),
                 valid_bleu=21.0, steps=100, hours=0.5, signatures={"BLEU": "tok:13a"},
             )  # fmt: skip
             found.append(done)
@@ -108,7 +109,7 @@ def test_table_csv_and_picture(config: Path, tmp_path: Path) -> None:
     lines = report.text.splitlines()
     assert lines[2] == "judged on data test; all with steps=7"
     assert [cell.strip() for cell in lines[6].split("|")[1:-1]] == [
-        "1", "viterbi", "21.00", "40.00", "0.988", "10.0", "21.00", "100", "0.500", "done",
+        "1", "viterbi", "21.00", "40.00", "0.988", "0.50", "12.3", "10.0", "21.00", "100", "0.500", "done",
     ]  # fmt: skip
     assert "- failed: λ = 2, decode = greedy: out of luck" in lines
     rows = list(csv.DictReader(to_csv(grid, found).splitlines()))

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from pcfgnat.analysis import Subject, TextPairs
+from pcfgnat.analysis import Subject
+from pcfgnat.evaluation import EvaluationSet
 from pcfgnat.text import SubwordTokenizer
 from tests.networks.parallel_models import made
 
@@ -15,8 +16,8 @@ def subject(kind: str, name: str = "", language: str = "en", seed: int = 0) -> S
     return Subject(name or kind, kind, model, tokenizer, model.default_search, language)
 
 
-def texts(*pairs: tuple[str, str]) -> TextPairs:
-    return TextPairs("made up", [source for source, _ in pairs], [target for _, target in pairs])
+def texts(*pairs: tuple[str, str]) -> EvaluationSet:
+    return EvaluationSet("made up", [target for _, target in pairs], [source for source, _ in pairs])
 
 
 def png_size(path: Path) -> tuple[int, int]:

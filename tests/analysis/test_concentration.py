@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.analysis import AnalysisError, Subject, concentration, concentration_report
-from pcfgnat.analysis.lengths import by_length, mean, quantile, standard_error
+from pcfgnat.analysis.lengths import by_length
 from pcfgnat.networks import CanvasNetwork
 from pcfgnat.networks.ctc import BLANK
 from pcfgnat.structures import CTC, DAG, RHPCFG, Padded
@@ -114,13 +114,7 @@ def test_means_in_common_count_only_what_all_can_derive() -> None:
     assert [model["mean_common"] for model in data["models"]] == pytest.approx([expected, expected])
 
 
-def test_statistics() -> None:
-    values = [0.1, 0.4, 0.7, 0.8]
-    assert mean(values) == pytest.approx(0.5)
-    assert standard_error(values) == pytest.approx(math.sqrt(0.3 / 3 / 4))
-    assert quantile(values, 0.5) == pytest.approx(0.55)
-    assert (quantile(values, 0.0), quantile(values, 1.0)) == (0.1, 0.8)
-    assert (mean([]), standard_error([1.0]), quantile([], 0.5)) == (None, None, None)
+def test_lengths_fall_into_classes() -> None:
     assert by_length([(5, "a"), (51, "d"), (6, "b"), (0, "c")]) == {
         "0\u20135": ["a", "c"],
         "6\u201310": ["b"],

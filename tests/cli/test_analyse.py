@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.analysis import Subject, TextPairs, concentration
+from pcfgnat.analysis import Subject, concentration
 from pcfgnat.cli import main
+from pcfgnat.evaluation import EvaluationSet
 from tests.cli.conftest import World
 from tests.cli.test_commands import error, out
 
@@ -18,7 +19,7 @@ def test_concentration_of_prepared_data_and_of_files(world: World, tmp_path: Pat
         capsys, "analyse", "concentration", f"ours={world.grammar}", "--data", world.prepared,
         "--output", tmp_path,
     )  # fmt: skip
-    texts = TextPairs.prepared(world.prepared, "valid")  # as in the paper
+    texts = EvaluationSet.prepared(world.prepared, "valid")  # as in the paper
     expected = concentration(Subject.load("ours", world.grammar), texts)
     (model,) = json.loads((tmp_path / "concentration.json").read_text())["models"]
     assert [row["log_share"] for row in model["shares"]] == [share.log_share for share in expected.shares]
@@ -56,7 +57,7 @@ def test_says_what_makes_no_sense(world: World, capsys: Capture) -> None:
     found = error(
         capsys, "analyse", "syntax", world.grammar, "--source", file, "--target", world.root / "train.zh"
     )
-    assert "must have as many targets as sources, at least one, got 60 and 8" in found
+    assert "must have the same number of lines, got 8 and 60" in found
 
 
 def test_help_reads_well(capsys: Capture) -> None:

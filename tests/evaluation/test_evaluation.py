@@ -3,8 +3,8 @@ import json
 import pytest
 import sacrebleu
 
-from pcfgnat.evaluation import Measures, Report, SweepPoint, SystemReport, compare, measures_for, render
-from pcfgnat.evaluation.report import NOTHING
+from pcfgnat.evaluation import Measures, Report, SweepPoint, SystemReport, compare, render
+from pcfgnat.report import NOTHING
 
 REFERENCES = [
     f"The {animal} sleeps in the garden, number {i}." for i, animal in enumerate(["cat", "dog", "bird"] * 20)
@@ -19,22 +19,22 @@ def test_scores_are_sacrebleu_s() -> None:
     assert scores.chrf == pytest.approx(sacrebleu.corpus_chrf(GOOD, [REFERENCES]).score)
     assert scores.sentences == 60
     assert "tok:13a" in scores.bleu_signature
-    assert "tok:intl" in scores.tokenised_bleu_signature
     assert "nc:6" in scores.chrf_signature
     assert scores.length_ratio == pytest.approx((9 * 60 + 60 + 15) / (9 * 60 + 60))
     assert Measures().bleu(GOOD, REFERENCES) == (scores.bleu, scores.length_ratio)
     perfect = Measures().score(REFERENCES, REFERENCES)
-    assert [perfect.bleu, perfect.chrf, perfect.tokenised_bleu] == pytest.approx([100, 100, 100])
+    assert [perfect.bleu, perfect.chrf] == pytest.approx([100, 100])
+    assert (perfect.repeated_words, perfect.missing_words) == (0, 0)
 
 
-def test_tokenizers_follow_language_and_data() -> None:
-    assert measures_for("de") == Measures("13a", "intl")
-    assert measures_for("zh-CN") == Measures("zh", "intl")
-    assert measures_for("zh", tokenised=True, tokenize="char") == Measures("char", "none")
-    with pytest.raises(ValueError, match="tokenize must be one of 13a, zh, intl, char, none, got '14a'"):
-        measures_for("de", tokenize="14a")
-    marked = Measures(tokenised="none").score(["a , b ."], ["a , b ."])
-    assert "tok:none" in marked.tokenised_bleu_signature
+def test_tokenised_text_has_a_score_of_its_own() -> None:
+    assert Measures().score(GOOD, REFERENCES).tokenised_bleu is None
+    marked = Measures(tokenised=True).score(["a , b ."], ["a , b ."])
+    assert marked.tokenised_bleu == pytest.approx(100)
+    assert "tok:none" in str(marked.tokenised_bleu_signature)
+    shown = render(Report("marked", (SystemReport("a", marked),)))
+    assert "tok. BLEU" in shown
+    assert "tok:none" in shown
 
 
 def test_systems_are_compared_with_the_first() -> None:
@@ -50,7 +50,7 @@ def test_systems_are_compared_with_the_first() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    with pytest.raises(ValueError, match="translations must have 60 lines, one a reference, got 59"):
+    with pytest.raises(ValueError, match="translations must have 60 lines, one per reference, got 59"):
         Measures().score(GOOD[1:], REFERENCES)
     with pytest.raises(ValueError, match="bad must have 60 lines"):
         compare({"good": GOOD, "bad": BAD[:-1]}, REFERENCES, Measures())
@@ -81,9 +81,9 @@ def test_the_report_is_aligned() -> None:
         "p",
         "chrF",
         "p",
-        "tok.",
-        "BLEU",
         "length",
+        "repeated",
+        "missing",
         "sent./s",
     ]
     assert first.startswith("a        viterbi  1.00")

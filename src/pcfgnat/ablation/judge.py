@@ -1,19 +1,14 @@
 """How good the model of a cell is, decoded in several ways."""
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pcfgnat.ablation.grid import Cell
 from pcfgnat.ablation.outcome import Outcome
-from pcfgnat.analysis import TextPairs
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.evaluation import Measures, measures_for
-from pcfgnat.text import Prepared
+from pcfgnat.evaluation import EvaluationSet, Measures, judge_model, measures_for
 from pcfgnat.translator import TranslateOptions, Translator
-
-WARM_UP_SENTENCES = 4
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Judge:
 class Exam:
     """The test set and a cell's trained model, with what is known of its training."""
 
-    texts: TextPairs
+    texts: EvaluationSet
     measures: Measures
     translator: Translator
     training: dict[str, Any]
@@ -43,12 +38,10 @@ class Exam:
     @classmethod
     def of(cls, cell: Cell, judge: Judge) -> "Exam":
         """Load both."""
-        data = Prepared.open(judge.data or cell.config.data)
-        texts = TextPairs.prepared(data.directory, "test").first(judge.limit)
-        language = str(data.report.settings.get("target_language", ""))
-        measures = measures_for(language, data.tokenizer.kind == "subwords")
+        texts = EvaluationSet.prepared(judge.data or cell.config.data, "test").first(judge.limit)
         final = cell.config.output / "final"
         training = Checkpoint.open(final).metadata.training
+        measures = measures_for(texts.target_language, texts.tokenised)
         return cls(texts, measures, Translator.load(final, judge.device), training)
 
     def outcome(self, question: Outcome, decoding: dict[str, Any]) -> Outcome:
@@ -57,20 +50,17 @@ class Exam:
         options = TranslateOptions(
             strategy=decoding.get("decode"), length_penalty=None if beta is None else float(beta)
         )
-        translator = self.translator.with_options(options)
-        source, _ = self.texts.sides_for(translator.tokenizer)
-        translator(source[:WARM_UP_SENTENCES])  # kernels are compiled at their first use
-        begin = time.perf_counter()
-        lines = [str(translation) for translation in translator.stream(source)]
-        seconds = time.perf_counter() - begin
-        scores = self.measures.score(lines, self.texts.target)
+        judged = judge_model(question.cell, self.translator.with_options(options), self.texts, self.measures)
+        scores = judged.report.scores
         return replace(
             question,
             status="done",
             bleu=scores.bleu,
             chrf=scores.chrf,
             length_ratio=scores.length_ratio,
-            sentences_per_second=len(lines) / max(seconds, 1e-9),
+            repeated_words=scores.repeated_words,
+            missing_words=scores.missing_words,
+            sentences_per_second=judged.report.sentences_per_second,
             valid_bleu=float(self.training["valid_bleu"]),
             steps=int(self.training["steps"]),
             hours=float(self.training["hours"]),

@@ -8,12 +8,15 @@ from itertools import cycle
 from typing import Any, Literal
 
 from pcfgnat.ablation.grid import Grid
-from pcfgnat.analysis.report import COLOURS, MARKERS, NOTHING, Report, Table, number
+from pcfgnat.report import NOTHING, Report, Table, number
+from pcfgnat.report.figure import COLOURS, MARKERS
 
 FIGURES = {  # column of the table: field and digits
     "BLEU": ("bleu", 2),
     "chrF": ("chrf", 2),
     "length ratio": ("length_ratio", 3),
+    "repeated": ("repeated_words", 2),
+    "missing": ("missing_words", 1),
     "sent./s": ("sentences_per_second", 1),
     "valid BLEU": ("valid_bleu", 2),
     "steps": ("steps", 0),
@@ -30,6 +33,7 @@ class Outcome:
     fingerprint: hash of the cell's training settings, by which a later call knows it again
     test:        what it was judged on
     hours:       of training, validation included
+    repeated_words, missing_words: as `Scores` of the evaluation has them; none in results of older versions
     """
 
     cell: str
@@ -41,6 +45,8 @@ class Outcome:
     bleu: float | None = None
     chrf: float | None = None
     length_ratio: float | None = None
+    repeated_words: float | None = None
+    missing_words: float | None = None
     sentences_per_second: float | None = None
     valid_bleu: float | None = None
     steps: int | None = None

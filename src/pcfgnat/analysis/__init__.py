@@ -1,18 +1,16 @@
 """What the structures of a trained model look like: the analyses of the paper, on any checkpoint and text."""
 
 from pcfgnat.analysis.concentration import concentration, concentration_report
-from pcfgnat.analysis.corpus import TextPairs
-from pcfgnat.analysis.report import Report, Table
 from pcfgnat.analysis.structure import structure, structure_report
 from pcfgnat.analysis.subject import AnalysisError, Subject
 from pcfgnat.analysis.syntax import syntax, syntax_report
+from pcfgnat.report import Report, Table
 
 __all__ = [
     "AnalysisError",
     "Report",
     "Subject",
     "Table",
-    "TextPairs",
     "concentration",
     "concentration_report",
     "structure",

@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import Any
 
-from pcfgnat.analysis.corpus import TextPairs
-from pcfgnat.analysis.lengths import CLASSES, by_length, mean, quantile, standard_error
-from pcfgnat.analysis.report import COLOURS, MARKERS, NOTHING, Report, Table, left_out_text, number
-from pcfgnat.analysis.subject import Subject, Walk, left_out_rows
+from pcfgnat.analysis.lengths import CLASSES, by_length
+from pcfgnat.analysis.subject import Subject, Walk, left_out_rows, left_out_text
+from pcfgnat.evaluation import EvaluationSet
 from pcfgnat.networks.emissions import target_distribution
+from pcfgnat.report import NOTHING, Report, Table, number
+from pcfgnat.report.figure import COLOURS, MARKERS
+from pcfgnat.report.statistics import mean, quantile, standard_error
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINS = 20
@@ -43,7 +45,7 @@ class Concentration:
         return [math.exp(share.log_share) for share in self.shares if lines is None or share.line in lines]
 
 
-def concentration(subject: Subject, texts: TextPairs) -> Concentration:
+def concentration(subject: Subject, texts: EvaluationSet) -> Concentration:
     """Compute the share of the best structure of each reference."""
     subject.require("pcfg", "dag", "ctc", reason="others have one structure a sentence")
     walk = Walk(subject, texts.encoded(subject.tokenizer))
@@ -65,7 +67,7 @@ def concentration(subject: Subject, texts: TextPairs) -> Concentration:
     return Concentration(subject.name, subject.kind, tuple(found), left_out_rows(walk.left_out))
 
 
-def concentration_report(texts: TextPairs, results: Sequence[Concentration]) -> Report:
+def concentration_report(texts: EvaluationSet, results: Sequence[Concentration]) -> Report:
     """Put models side by side."""
     common = frozenset.intersection(*(frozenset(share.line for share in r.shares) for r in results))
     rows = [_row(result, common) for result in results]
@@ -126,7 +128,7 @@ def _row(result: Concentration, common: frozenset[int]) -> dict[str, Any]:
         "sentences": len(values),
         "mean": mean(values),
         "standard_error": standard_error(values),
-        "quantiles": {f"{q:g}": quantile(values, q) for q in QUANTILES},
+        "quantiles": {f"{q:g}": quantile(values, q) if values else None for q in QUANTILES},
         "mean_common": mean(result.values(common)),
         "by_length": {
             name: {

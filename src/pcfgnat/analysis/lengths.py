@@ -1,7 +1,6 @@
 """Figures by sentence length."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 BOUNDS = (5, 10, 15, 20, 30, 50)  # last length of each class, in target tokens without bos and eos
@@ -29,33 +28,3 @@ def by_length(items: Iterable[tuple[int, T]]) -> dict[str, list[T]]:
     for tokens, item in items:
         found[CLASSES[length_class(tokens)]].append(item)
     return {name: inside for name, inside in found.items() if inside}
-
-
-def mean(values: Sequence[int | float]) -> float | None:
-    """Return the mean; none of nothing."""
-    return math.fsum(values) / len(values) if values else None
-
-
-def standard_error(values: Sequence[float]) -> float | None:
-    """Return the standard error of the mean; none of fewer than two values."""
-    middle = mean(values)
-    if middle is None or len(values) < 2:
-        return None
-    spread = math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
-    return math.sqrt(spread / len(values))
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """Return the value below which a share of all lies, interpolated between neighbours."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
-def ratio(part: int | float, whole: int | float) -> float | None:
-    """Return a share; none of nothing."""
-    return part / whole if whole else None

@@ -7,11 +7,13 @@ from functools import partial
 from itertools import cycle, pairwise
 from typing import Any
 
-from pcfgnat.analysis.corpus import TextPairs
-from pcfgnat.analysis.lengths import CLASSES, by_length, mean, ratio, standard_error
-from pcfgnat.analysis.report import COLOURS, MARKERS, Report, Table, left_out_text, number, percent
-from pcfgnat.analysis.subject import Subject, Walk, left_out_rows
+from pcfgnat.analysis.lengths import CLASSES, by_length
+from pcfgnat.analysis.subject import Subject, Walk, left_out_rows, left_out_text
 from pcfgnat.analysis.trees import TreeSource, parsed
+from pcfgnat.evaluation import EvaluationSet
+from pcfgnat.report import Report, Table, number, percent
+from pcfgnat.report.figure import COLOURS, MARKERS
+from pcfgnat.report.statistics import mean, ratio, standard_error
 from pcfgnat.structures import ParseTree
 
 MOST_SKIPS_DRAWN = 8
@@ -76,7 +78,7 @@ def shape_of(tree: ParseTree, entropy: float = 0.0) -> Shape:
     )
 
 
-def structure(subject: Subject, texts: TextPairs, trees: TreeSource = "reference") -> Structure:
+def structure(subject: Subject, texts: EvaluationSet, trees: TreeSource = "reference") -> Structure:
     """Measure the tree of every pair."""
     subject.require("pcfg", "dag", reason="others build no trees")
     walk = Walk(subject, texts.encoded(subject.tokenizer))
@@ -110,7 +112,7 @@ def summary(shapes: Sequence[Shape]) -> dict[str, Any]:
     }
 
 
-def structure_report(texts: TextPairs, results: Sequence[Structure]) -> Report:
+def structure_report(texts: EvaluationSet, results: Sequence[Structure]) -> Report:
     """Put models side by side, each with a table by length."""
     blocks = [f"# Structure of the trees\n\n{texts.name}; trees of the {results[0].trees}s"]
     rows = []

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from pcfgnat.analysis.corpus import IdPair
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.decoding import Request, Strategy, parse_strategy
+from pcfgnat.evaluation.evaluation_set import IdPair
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.networks import Batch, CanvasNetwork
 from pcfgnat.runtimes.torch import torch_runtime
@@ -99,3 +100,12 @@ class Walk:
 def left_out_rows(left_out: dict[int, str]) -> list[dict[str, int | str]]:
     """Name the pairs that were left out by their line, counted from 1."""
     return [{"line": index + 1, "reason": reason} for index, reason in sorted(left_out.items())]
+
+
+def left_out_text(name: str, left_out: Sequence[dict[str, Any]], shown: int = 3) -> str:
+    """Return which pairs were left out and why; the JSON file has them all."""
+    if not left_out:
+        return f"{name}: no pair left out."
+    some = "; ".join(f"line {row['line']}: {row['reason']}" for row in left_out[:shown])
+    more = " …" if len(left_out) > shown else ""
+    return f"{name}: {len(left_out)} left out ({some}{more})."

@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pcfgnat.analysis.corpus import TextPairs
-from pcfgnat.analysis.lengths import ratio
-from pcfgnat.analysis.report import COLOURS, Report, Table, left_out_text, number, percent
-from pcfgnat.analysis.subject import AnalysisError, Subject, Walk, left_out_rows
+from pcfgnat.analysis.subject import AnalysisError, Subject, Walk, left_out_rows, left_out_text
 from pcfgnat.analysis.tagger import NAME, Tagger, english_tagger
 from pcfgnat.analysis.trees import TreeSource, parsed
 from pcfgnat.analysis.words import Words, sentence_words
+from pcfgnat.evaluation import EvaluationSet
 from pcfgnat.networks import PCFGNetwork
+from pcfgnat.report import Report, Table, number, percent
+from pcfgnat.report.figure import COLOURS
+from pcfgnat.report.statistics import ratio
 from pcfgnat.structures import ParseTree
 
 CHAIN, PREFIX = "main chain", "prefix trees"
@@ -69,7 +70,7 @@ class Syntax:
 
 
 def syntax(
-    subject: Subject, texts: TextPairs, say: Callable[[str], None], trees: TreeSource = "translation"
+    subject: Subject, texts: EvaluationSet, say: Callable[[str], None], trees: TreeSource = "translation"
 ) -> Syntax:
     """Tag the words of every pair's tree, and count them by place."""
     subject.require("pcfg", reason="others have no prefix trees")
@@ -101,7 +102,7 @@ def count_places(sentences: Sequence[tuple[ParseTree, Words]], tagger: Tagger) -
     }
 
 
-def syntax_report(texts: TextPairs, results: Sequence[Syntax]) -> Report:
+def syntax_report(texts: EvaluationSet, results: Sequence[Syntax]) -> Report:
     """Put the two places side by side, for each model."""
     trees = results[0].trees
     blocks = [f"# Main chain and prefix trees\n\n{texts.name}; trees of the {trees}s; tagger: {NAME}"]

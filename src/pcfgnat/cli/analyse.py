@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcfgnat.cli.files import notice, read_lines
+from pcfgnat.cli.files import notice
 from pcfgnat.cli.options import Commands, named_paths, new_command, positive, use_machine
 
 if TYPE_CHECKING:
-    from pcfgnat.analysis import Report, Subject, TextPairs
+    from pcfgnat.analysis import Report, Subject
+    from pcfgnat.evaluation import EvaluationSet
 
 DESCRIPTION = """\
 Look into trained models. Each analysis prints tables in Markdown and, with --output, writes them there with a
@@ -106,16 +107,15 @@ def _show(report: "Report", options: argparse.Namespace) -> None:
             notice(f"written: {path}")
 
 
-def _texts(options: argparse.Namespace) -> "TextPairs":
-    from pcfgnat.analysis import TextPairs
+def _texts(options: argparse.Namespace) -> "EvaluationSet":
+    from pcfgnat.evaluation import EvaluationSet
 
     files: Sequence[Path | None] = (options.source, options.target)
     if options.data is not None and files == (None, None):
-        return TextPairs.prepared(options.data, options.split).first(options.limit)
+        return EvaluationSet.prepared(options.data, options.split).first(options.limit)
     if options.data is not None or options.source is None or options.target is None:
         raise ValueError("the text must be either --data DIR, or --source FILE with --target FILE")
-    source, target = (list(read_lines(path)) for path in (options.source, options.target))
-    return TextPairs(f"{options.source} and {options.target}", source, target).first(options.limit)
+    return EvaluationSet.files(options.source, options.target).first(options.limit)
 
 
 def _subjects(options: argparse.Namespace) -> "list[Subject]":

@@ -2,9 +2,6 @@
 
 import argparse
 import json
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +14,15 @@ from pcfgnat.cli.options import (
     named_paths,
     new_command,
 )
-from pcfgnat.cli.test_sets import TestSet, choose_measures, read_test_set, read_translations
 
 if TYPE_CHECKING:
-    from pcfgnat.evaluation import Measures, Report, SweepPoint, SystemReport
-    from pcfgnat.translator import Translator
+    from pcfgnat.evaluation import EvaluationSet
 
 DESCRIPTION = """\
-Translate a test set and score it: sacreBLEU with its signature, chrF, tokenised BLEU, length ratio, speed.
+Translate a test set and score it: sacreBLEU with its signature, chrF, length ratio, repeated and missing
+words, speed; also BLEU of tokenised text where the text is tokenised already.
 
-A SYSTEM is a checkpoint directory or a file with a translation a line; NAME=PATH gives it a name. Several
+A SYSTEM is a checkpoint directory or a file with one translation per line; NAME=PATH gives it a name. Several
 systems are compared with the first one by paired bootstrap. A sweep varies β; models that find the best
 sentence of every length do that for the price of one decoding.
 """
@@ -36,57 +32,60 @@ examples:
   pcfgnat evaluate runs/pcfg/best --data prepared/en-de --tune-on valid
   pcfgnat evaluate ours=a.txt theirs=b.txt --reference test.de
 """
-AUTOMATIC_BETAS = "0.6:1.6:0.1"
-WARM_UP_SENTENCES = 4
+TEST_SET = (
+    "a test set must be either --data DIR, or --reference FILE with --source FILE; --tune-on needs --data"
+)
 
 
 def add_command(commands: Commands) -> None:
     """Describe the command's options."""
     parser = new_command(commands, "evaluate", "score and compare systems", DESCRIPTION, run)
     parser.epilog = EXAMPLE
-    parser.add_argument(
-        "systems", nargs="*", metavar="SYSTEM", help="what to judge (the model that comes along)"
-    )
-    group = parser.add_argument_group("test set: either --data, or --reference with --source")
-    group.add_argument("--data", type=Path, metavar="DIR", help="what `pcfgnat prepare` made")
-    group.add_argument("--split", choices=("valid", "test"), default="test", help="which part of it (test)")
-    group.add_argument("--source", type=Path, metavar="FILE", help="text to translate")
-    group.add_argument("--reference", type=Path, metavar="FILE", help="the right translations")
-    group.add_argument("--limit", type=int, metavar="N", help="only the first N sentences")
-    group = parser.add_argument_group("scores")
-    group.add_argument(
-        "--tokenize",
-        metavar="NAME",
-        help="sacreBLEU's 13a, zh, intl, char or none (zh for Chinese, else 13a)",
-    )
-    group.add_argument(
+    add = parser.add_argument
+    add("systems", nargs="*", metavar="SYSTEM", help="what to judge (default: the bundled model)")
+    add = parser.add_argument_group("test set: either --data, or --reference with --source").add_argument
+    add("--data", type=Path, metavar="DIR", help="the output of `pcfgnat prepare`")
+    add("--split", choices=("valid", "test"), default="test", help="which part of it (default: test)")
+    add("--source", type=Path, metavar="FILE", help="text to translate")
+    add("--reference", type=Path, metavar="FILE", help="the right translations")
+    add("--limit", type=int, metavar="N", help="only the first N sentences")
+    add = parser.add_argument_group("scores").add_argument
+    add("--tokenize", metavar="NAME", help="13a, zh, ja-mecab, ko-mecab, intl, char or none "
+        "of sacreBLEU (default: by the target language of data or checkpoint)")  # fmt: skip
+    add(
         "--tokenized", action="store_true", help="the text is tokenised already (known of data split with @@)"
     )
-    group.add_argument(
-        "--sweep",
-        nargs="?",
-        const=AUTOMATIC_BETAS,
-        metavar="A:B:STEP",
-        help=f"vary β ({AUTOMATIC_BETAS}; also 1,1.2)",
-    )
-    group.add_argument(
+    add("--sweep", nargs="?", const="", metavar="A:B:STEP", help="vary β (default: 0.6:1.6:0.1; also 1,1.2)")
+    add(
         "--tune-on",
         choices=("valid",),
         help="take the β that is best on the valid part of --data for each model",
     )
-    group.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON, too")
-    group.add_argument(
-        "--save", type=Path, metavar="DIR", help="write the translations of each system to DIR/NAME.txt"
-    )
+    add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
+    add("--save", type=Path, metavar="DIR", help="write the translations of each system to DIR/NAME.txt")
     add_decoding_options(parser)
     add_machine_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Translate, score, compare and print."""
-    from pcfgnat.evaluation import render
+    from pcfgnat.evaluation import (
+        AUTOMATIC_BETAS,
+        Comparison,
+        choose_measures,
+        on_stderr,
+        parse_betas,
+        render,
+    )
 
-    report, translations = _evaluated(options)
+    systems = named_paths(options.systems)
+    varied = options.sweep is not None or options.tune_on is not None
+    betas = parse_betas(options.sweep or AUTOMATIC_BETAS) if varied else ()
+    texts = _texts(options, options.split)
+    tuning = None if options.tune_on is None else _texts(options, options.tune_on)
+    measures = choose_measures(texts, systems, options.tokenized, options.tokenize)
+    comparison = Comparison(texts, measures, betas, tuning, on_stderr)
+    report, lines = comparison.run(systems, lambda path: load_translator(options, path), options.limit)
     print(render(report))
     if options.json is not None:
         with writing(options.json) as file:
@@ -94,108 +93,19 @@ def run(options: argparse.Namespace) -> None:
             file.write("\n")
     if options.save is not None:
         options.save.mkdir(parents=True, exist_ok=True)
-        for name, lines in translations.items():
+        for name, translations in lines.items():
             with writing(options.save / f"{name.replace('/', '_')}.txt") as file:
-                file.writelines(f"{line}\n" for line in lines)
+                file.writelines(f"{line}\n" for line in translations)
 
 
-def _evaluated(options: argparse.Namespace) -> tuple["Report", dict[str, list[str]]]:
-    from pcfgnat.evaluation import Report, compare
+def _texts(options: argparse.Namespace, split: str) -> "EvaluationSet":
+    from pcfgnat.evaluation import EvaluationSet
 
-    paths = named_paths(options.systems)
-    betas = _betas(options.sweep or AUTOMATIC_BETAS)
-    test = read_test_set(options, options.split)
-    tuning = None if options.tune_on is None else read_test_set(options, options.tune_on)
-    measures = choose_measures(options)
-    systems: list[SystemReport] = []
-    translations: dict[str, list[str]] = {}
-    for name, path in paths.items():
-        if path is not None and path.is_file():
-            lines = read_translations(path, len(test.reference), options.limit)
-            report = _of_file(name, lines, test, measures)
-        else:
-            judge = _Judge(measures, test, tuning, betas if options.sweep else None)
-            report, lines = judge.model(name, load_translator(options, path), betas)
-        systems.append(report)
-        translations[name] = lines
-    if len(systems) > 1:
-        found = compare(translations, test.reference, measures)
-        systems = [replace(system, significance=found[system.name]) for system in systems]
-    where = options.tune_on or (options.split if options.sweep else None)
-    return Report(test.name, tuple(systems), options.tune_on, where), translations
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Judges models on a test set, after their β was tuned on another one if that is wanted."""
-
-    measures: "Measures"
-    test: TestSet
-    tuning: TestSet | None
-    sweep: Sequence[float] | None
-
-    def model(
-        self, name: str, translator: "Translator", betas: Sequence[float]
-    ) -> tuple["SystemReport", list[str]]:
-        """Translate and score; also return the translations."""
-        from pcfgnat.evaluation import SystemReport
-
-        points: tuple[SweepPoint, ...] = ()
-        if self.tuning is not None:
-            points = self._swept(translator, self.tuning, betas)
-            best = max(points, key=lambda point: point.bleu)
-            translator = translator.with_options(replace(translator.options, length_penalty=best.beta))
-        elif self.sweep is not None:
-            points = self._swept(translator, self.test, self.sweep)
-        source = self.test.source_for(translator.tokenizer)
-        translator(source[:WARM_UP_SENTENCES])  # kernels are compiled at their first use
-        start = time.perf_counter()
-        lines = [str(translation) for translation in translator.stream(_progress(source, name))]
-        seconds = time.perf_counter() - start
-        report = SystemReport(
-            name,
-            self.measures.score(lines, self.test.reference),
-            translator.strategy.name,
-            translator.request.length_penalty,
-            len(lines) / max(seconds, 1e-9),
-            sweep=points,
+    files = options.source is not None or options.reference is not None
+    if options.data is not None and not files:
+        return EvaluationSet.prepared(options.data, "valid" if split == "valid" else "test").first(
+            options.limit
         )
-        return report, lines
-
-    def _swept(
-        self, translator: "Translator", data: TestSet, betas: Sequence[float]
-    ) -> tuple["SweepPoint", ...]:
-        from pcfgnat.evaluation import SweepPoint
-
-        source = data.source_for(translator.tokenizer)
-        columns = translator.sweep(_progress(source, f"sweep on {data.name}"), betas)
-        return tuple(
-            SweepPoint(beta, *self.measures.bleu(column, data.reference))
-            for beta, column in zip(betas, columns, strict=True)
-        )
-
-
-def _of_file(name: str, lines: list[str], test: TestSet, measures: "Measures") -> "SystemReport":
-    from pcfgnat.evaluation import SystemReport
-
-    return SystemReport(name, measures.score(lines, test.reference))
-
-
-def _betas(text: str) -> list[float]:
-    """Read `0.8:1.6:0.1` or `0.8,1,1.2`."""
-    try:
-        if ":" not in text:
-            return [float(part) for part in text.split(",")]
-        low, high, step = (float(part) for part in text.split(":"))
-    except ValueError as error:
-        raise ValueError(f"--sweep must look like 0.8:1.6:0.1 or 0.8,1,1.2, got {text!r}") from error
-    if not (step > 0 and low <= high):
-        raise ValueError(f"--sweep must go up from A to B in steps of more than 0, got {text!r}")
-    count = int((high - low) / step + 1e-6) + 1
-    return [round(low + i * step, 10) for i in range(count)]
-
-
-def _progress(lines: Sequence[str], label: str) -> Iterator[str]:
-    from tqdm import tqdm
-
-    yield from tqdm(lines, desc=label, unit=" lines", disable=None, leave=False)
+    if options.data is not None or options.reference is None or options.tune_on is not None:
+        raise ValueError(TEST_SET)
+    return EvaluationSet.files(options.source, options.reference).first(options.limit)

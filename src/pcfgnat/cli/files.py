@@ -1,29 +1,11 @@
-"""Lines in and out: files, packed files and pipes."""
+"""Where a command writes to: files, pipes, and notices on stderr."""
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from pcfgnat.text import LineReader
-
-MAX_LINE_BYTES = 1 << 26  # a book without a single line break fits
-
-
-def read_lines(path: Path | None) -> Iterator[str]:
-    """Give the lines of a file (gzipped if its name says so) or of stdin, without their ends."""
-    with opened(path) as reader:
-        yield from reader
-
-
-def opened(path: Path | None) -> "LineReader":
-    """Open a file, or stdin, to read its lines."""
-    from pcfgnat.text import LineReader
-
-    return LineReader(path, MAX_LINE_BYTES)
+from typing import TextIO
 
 
 @contextmanager
@@ -45,12 +27,19 @@ def writing(path: Path | None) -> Iterator[TextIO]:
 
 
 def replaceable(path: Path) -> bool:
-    """Say whether another file may take the place of an output; a pipe or /dev/null must stay what it is."""
+    """Return whether another file may take the place of an output; a pipe or /dev/null stays what it is."""
     if path.is_dir():
         raise ValueError(f"the output must be a file, but {path} is a directory")
     return path.is_file() or not path.exists()
 
 
 def notice(text: str) -> None:
-    """Tell the user something that is no result."""
+    """Print a message that is not a result."""
     print(f"pcfgnat: {text}", file=sys.stderr, flush=True)
+
+
+def read_lines(path: Path | None) -> Iterator[str]:
+    """Yield the lines of a text, or of stdin; numpy is imported with the first one."""
+    from pcfgnat.text import read_lines as lines_of
+
+    yield from lines_of(path)

@@ -1,12 +1,12 @@
 """Several systems side by side, as a table and as plain data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pcfgnat.evaluation.scores import Scores, Significance
+from pcfgnat.report.table import NOTHING, Table, number
 
-NOTHING = "–"  # noqa: RUF001 (a dash, as in print)
 SIGNIFICANT = 0.05
 
 
@@ -47,39 +47,48 @@ class Report:
 
 
 def render(report: Report) -> str:
-    """Draw tables that people read."""
+    """Return tables that people read."""
     first = report.systems[0]
     blocks = [f"{report.data}: {first.scores.sentences} sentences", _systems_table(report)]
     blocks += [_sweep_table(system, report.sweep_on) for system in report.systems if system.sweep]
-    blocks.append(
-        f"BLEU            {first.scores.bleu_signature}\n"
-        f"tokenised BLEU  {first.scores.tokenised_bleu_signature}\n"
-        f"chrF            {first.scores.chrf_signature}"
-    )
-    if first.significance is not None:
-        resamples = first.significance.resamples
-        blocks.append(
-            f"± is the 95 % interval; p is against {first.name}, by paired bootstrap with "
-            f"{resamples} resamples; * marks p < {SIGNIFICANT}"
-        )
+    blocks.append("\n".join(_notes(first)))
     return "\n\n".join(blocks)
 
 
+def _notes(first: SystemReport) -> Iterator[str]:
+    scores = first.scores
+    yield f"BLEU      {scores.bleu_signature}"
+    if scores.tokenised_bleu_signature is not None:
+        yield f"tok. BLEU {scores.tokenised_bleu_signature}"
+    yield f"chrF      {scores.chrf_signature}"
+    yield "repeated  adjacent equal words, in percentage points above the references"
+    yield "missing   words of the references that the translations lack, in %"
+    if first.significance is not None:
+        yield (
+            f"± is the 95 % interval; p is against {first.name}, by paired bootstrap with "
+            f"{first.significance.resamples} resamples; * marks p < {SIGNIFICANT}"
+        )
+
+
 def _systems_table(report: Report) -> str:
-    compared = report.systems[0].significance is not None
+    first = report.systems[0]
+    compared, tokenised = first.significance is not None, first.scores.tokenised_bleu is not None
     header = ["system", "decode", "β", "BLEU", *(["±", "p"] if compared else []), "chrF"]
-    header += [*(["p"] if compared else []), "tok. BLEU", "length", "sent./s"]
+    header += [*(["p"] if compared else []), *(["tok. BLEU"] if tokenised else [])]
+    header += ["length", "repeated", "missing", "sent./s"]
     rows = []
     for system in report.systems:
         scores, against = system.scores, system.significance
-        bleu, chrf = [_number(scores.bleu, 2)], [_number(scores.chrf, 2)]
+        bleu, chrf = [number(scores.bleu, 2)], [number(scores.chrf, 2)]
         if against is not None:
-            bleu += [_number(against.bleu_interval, 2), _p(against.bleu_p)]
+            bleu += [number(against.bleu_interval, 2), _p(against.bleu_p)]
             chrf.append(_p(against.chrf_p))
-        decoding = [system.decode or NOTHING, _number(system.beta, 2)]
-        others = [_number(scores.tokenised_bleu, 2), _number(scores.length_ratio, 3)]
-        rows.append([system.name, *decoding, *bleu, *chrf, *others, _number(system.sentences_per_second, 1)])
-    return _aligned(header, rows, left=2)
+        decoding = [system.decode or NOTHING, number(system.beta, 2)]
+        others = [number(scores.tokenised_bleu, 2)] if tokenised else []
+        others += [number(scores.length_ratio, 3), f"{scores.repeated_words:+.2f}"]
+        others += [number(scores.missing_words, 1), number(system.sentences_per_second, 1)]
+        rows.append([system.name, *decoding, *bleu, *chrf, *others])
+    return Table(header, rows, left=2).text()
 
 
 def _sweep_table(system: SystemReport, split: str | None) -> str:
@@ -88,25 +97,7 @@ def _sweep_table(system: SystemReport, split: str | None) -> str:
         [f"{point.beta:g}", f"{point.bleu:.2f}", f"{point.length_ratio:.3f}", "best" if point is best else ""]
         for point in system.sweep
     ]
-    table = _aligned(["β", "BLEU", "length", ""], rows, left=0)
-    return f"{system.name}, β varied on {split}:\n{table}"
-
-
-def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
-    """Put columns under each other; the first `left` are flush left, the others flush right."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    lines = []
-    for row in (header, *rows):
-        cells = [
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def _number(value: float | None, digits: int) -> str:
-    return NOTHING if value is None else f"{value:.{digits}f}"
+    return Table(["β", "BLEU", "length", ""], rows, 0, f"{system.name}, β varied on {split}:").text()
 
 
 def _p(value: float | None) -> str:

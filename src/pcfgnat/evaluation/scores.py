@@ -2,22 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.significance import PairedTest, Result
+from pcfgnat.evaluation.tokenizers import bleu_metric, bleu_tokenizer, check_tokenizer
+from pcfgnat.evaluation.words import missing_words, repeated_words
 
-BLEU_TOKENIZERS = ("13a", "zh", "intl", "char", "none")
+if TYPE_CHECKING:
+    from sacrebleu.significance import Result
+
 RESAMPLES = 1000
+TOKENISED = "none"
 
 
 @dataclass(frozen=True)
 class Scores:
     """Scores of a system on a test set, and the signatures under which others can reproduce them.
 
-    tokenised_bleu: BLEU of text that is tokenised already, or tokenised by mteval-v14's international rules;
-        `tok:none` or `tok:intl` in its signature says which
     length_ratio:   length of all translations over that of all references, in BLEU's tokens
+    repeated_words: adjacent equal words, in percentage points above the references
+    missing_words:  words of the references that the translations lack, in %
+    tokenised_bleu: BLEU of the text as it is, only where that is tokenised already
     """
 
     sentences: int
@@ -25,9 +29,11 @@ class Scores:
     bleu_signature: str
     chrf: float
     chrf_signature: str
-    tokenised_bleu: float
-    tokenised_bleu_signature: str
     length_ratio: float
+    repeated_words: float
+    missing_words: float
+    tokenised_bleu: float | None = None
+    tokenised_bleu_signature: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,57 +52,64 @@ class Significance:
 
 @dataclass(frozen=True)
 class Measures:
-    """Which tokenizers BLEU uses: for the usual figure, and for the tokenised one."""
+    """How translations are scored: BLEU's tokenizer, and whether the text is tokenised already."""
 
     tokenize: str = "13a"
-    tokenised: str = "intl"
+    tokenised: bool = False
 
     def __post_init__(self) -> None:
-        for name in (self.tokenize, self.tokenised):
-            if name not in BLEU_TOKENIZERS:
-                raise ValueError(f"tokenize must be one of {', '.join(BLEU_TOKENIZERS)}, got {name!r}")
+        check_tokenizer(self.tokenize)
 
     def score(self, translations: Sequence[str], references: Sequence[str]) -> Scores:
-        """Score translations, given in the order of their references."""
+        """Return all scores of translations, given in the order of their references."""
+        from sacrebleu.metrics.chrf import CHRF
+
         _check_lengths(translations, references, "translations")
-        bleu, tokenised, chrf = self._bleu(self.tokenize), self._bleu(self.tokenised), CHRF()
+        bleu, chrf = bleu_metric(self.tokenize), CHRF()
         found = bleu.corpus_score(translations, [references])
+        plain = bleu_metric(TOKENISED) if self.tokenised else None
+        tokens = bleu.tokenizer
+
+        def words(line: str) -> list[str]:
+            return str(tokens(line.rstrip())).split()
+
         return Scores(
             sentences=len(references),
             bleu=float(found.score),
             bleu_signature=str(bleu.get_signature()),
             chrf=float(chrf.corpus_score(translations, [references]).score),
             chrf_signature=str(chrf.get_signature()),
-            tokenised_bleu=float(tokenised.corpus_score(translations, [references]).score),
-            tokenised_bleu_signature=str(tokenised.get_signature()),
             length_ratio=float(found.ratio),
+            repeated_words=repeated_words(translations, references, words),
+            missing_words=missing_words(translations, references, words),
+            tokenised_bleu=None
+            if plain is None
+            else float(plain.corpus_score(translations, [references]).score),
+            tokenised_bleu_signature=None if plain is None else str(plain.get_signature()),
         )
 
     def bleu(self, translations: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
         """Return only BLEU and the length ratio."""
         _check_lengths(translations, references, "translations")
-        found = self._bleu(self.tokenize).corpus_score(translations, [references])
+        found = bleu_metric(self.tokenize).corpus_score(translations, [references])
         return float(found.score), float(found.ratio)
-
-    @staticmethod
-    def _bleu(tokenize: str) -> BLEU:
-        return BLEU(tokenize=tokenize, force=True)  # no advice about text that looks tokenised
 
 
 def measures_for(target_language: str, tokenised: bool = False, tokenize: str | None = None) -> Measures:
-    """Choose tokenizers: `zh` for Chinese and `13a` otherwise, `none` for text that is tokenised already."""
-    chinese = target_language.lower().replace("_", "-").split("-")[0] in ("zh", "zho", "cmn")
-    chosen = tokenize or ("zh" if chinese else "13a")
-    return Measures(chosen, "none" if tokenised else "intl")
+    """Return the measures for a target language, or those with the tokenizer that is asked for."""
+    return Measures(tokenize or bleu_tokenizer(target_language), tokenised)
 
 
 def compare(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], measures: Measures
 ) -> dict[str, Significance]:
     """Compare every system with the first one; sacreBLEU's seed makes it repeatable."""
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.significance import PairedTest
+
     for name, translations in systems.items():
         _check_lengths(translations, references, name)
-    metrics = {"BLEU": BLEU(tokenize=measures.tokenize, force=True, references=[references])}
+    metrics = {"BLEU": bleu_metric(measures.tokenize, list(references))}
     chrf = {"chrF": CHRF(references=[references])}
     test = PairedTest(list(systems.items()), {**metrics, **chrf}, None, test_type="bs", n_samples=RESAMPLES)
     _, columns = test()
@@ -107,14 +120,16 @@ def compare(
     }
 
 
-def _p_value(result: Result, first: Result) -> float | None:
+def _p_value(result: "Result", first: "Result") -> float | None:
     """Return p: 1 where there is no difference at all, which sacreBLEU takes for a certain one."""
     if result is first or result.p_value is None:
         return None
     return 1.0 if result.score == first.score else float(result.p_value)
 
 
-def _results(column: Sequence[str | Result]) -> list[Result]:
+def _results(column: "Sequence[str | Result]") -> "list[Result]":
+    from sacrebleu.significance import Result
+
     return [entry for entry in column if isinstance(entry, Result)]
 
 
@@ -123,5 +138,5 @@ def _check_lengths(translations: Sequence[str], references: Sequence[str], name:
         raise ValueError("there must be at least one reference, got none")
     if len(translations) != len(references):
         raise ValueError(
-            f"{name} must have {len(references)} lines, one a reference, got {len(translations)}"
+            f"{name} must have {len(references)} lines, one per reference, got {len(translations)}"
         )

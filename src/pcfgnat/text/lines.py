@@ -1,25 +1,16 @@
-"""Text in: lines of plain or gzipped UTF-8, two files in step, checked on the way and never held whole."""
+"""Parallel text in: two files in step, never held whole."""
 
-import gzip
-import hashlib
-import io
-import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, NoReturn, cast
+from typing import NoReturn
 
-from pcfgnat.storage.files import StorageError
+from pcfgnat.storage.lines import LineReader, TextError, open_lines, read_lines
 
-MAX_LINE_BYTES = 1 << 20
+__all__ = ["LineReader", "PairReader", "TextError", "TextPair", "open_lines", "read_lines"]
+
 CHUNK_PAIRS = 4096
 CHUNK_CHARACTERS = 1 << 20
-
-
-class TextError(StorageError):
-    """Text, or data made from it, that cannot be read, used or written."""
 
 
 @dataclass(frozen=True)
@@ -33,69 +24,6 @@ class TextPair:
     def from_prefix(cls, prefix: Path | str, source_suffix: str, target_suffix: str) -> "TextPair":
         """`data/train`, `en`, `de` are `data/train.en` and `data/train.de`, or the same with `.gz`."""
         return cls(_found(f"{prefix}.{source_suffix}"), _found(f"{prefix}.{target_suffix}"))
-
-
-class LineReader:
-    """The lines of a file, or of stdin; `lines` counts those read so far, `sha256` is of their bytes."""
-
-    def __init__(self, path: Path | None, max_line_bytes: int = MAX_LINE_BYTES) -> None:
-        self.path = path if path is not None else "stdin"
-        self.lines = 0
-        self._max_line_bytes = max_line_bytes
-        self._hash = hashlib.sha256()
-        self._own = path is not None
-        try:
-            self._raw = sys.stdin.buffer if path is None else cast(BinaryIO, path.open("rb"))
-        except OSError as error:
-            raise TextError(f"cannot read {path}: {error.strerror}") from error
-        packed = path is not None and path.suffix == ".gz"
-        self._file = io.BufferedReader(gzip.GzipFile(fileobj=self._raw)) if packed else self._raw
-
-    def __enter__(self) -> "LineReader":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._own:
-            self._file.close()
-            self._raw.close()
-
-    def __iter__(self) -> Iterator[str]:
-        while (line := self.read()) is not None:
-            yield line
-
-    @property
-    def position(self) -> int:
-        """How many bytes of the file, compressed or not, have been read."""
-        return self._raw.tell()
-
-    @property
-    def sha256(self) -> str:
-        """Hash of what was read."""
-        return self._hash.hexdigest()
-
-    def read(self) -> str | None:
-        """Return the next line without its end, `None` after the last one."""
-        try:
-            line = self._file.readline(self._max_line_bytes + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise TextError(f"cannot read {self.path} after line {self.lines}: {reason}") from error
-        if not line:
-            return None
-        self.lines += 1
-        if len(line) > (limit := self._max_line_bytes):
-            raise TextError(f"{self.path} line {self.lines} must be at most {limit} bytes, got more")
-        self._hash.update(line)
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            place = f"byte 0x{line[error.start]:02x} at position {error.start + 1}"
-            raise TextError(f"{self.path} line {self.lines} must be UTF-8, got {place}") from error
-        if self.lines == 1:
-            text = text.removeprefix("\ufeff")
-        return text.rstrip("\r\n")
 
 
 class PairReader:

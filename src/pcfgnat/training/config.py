@@ -98,7 +98,7 @@ class ValidationConfig:
     patience:             stop after so many validations in a row without a better BLEU
     keep:                 how many of the best checkpoints to keep, and to average in the end
     batch:                sentences translated at a time
-    tokenize:             sacreBLEU's tokenizer; `auto` is `zh` into Chinese and `13a` otherwise
+    tokenize:             sacreBLEU's tokenizer; `auto` depends on the target language, as in `evaluate`
     decoding:             how to translate; the network's default if not given
     """
 
@@ -108,7 +108,7 @@ class ValidationConfig:
     patience: int | None = None
     keep: int = 5
     batch: int = 64
-    tokenize: Literal["auto", "13a", "zh", "char", "intl", "none"] = "auto"
+    tokenize: Literal["auto", "13a", "zh", "ja-mecab", "ko-mecab", "intl", "char", "none"] = "auto"
     decoding: DecodingDefaults | None = None
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.decoding import Request, Strategy, parse_strategy
+from pcfgnat.evaluation import Measures, ScoreError, measures_for
 from pcfgnat.networks import Network
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.torch import torch_runtime
@@ -34,10 +35,8 @@ class Validator:
         self._references = prepared.raw("valid")[1][:count]
         self._tokenizer = prepared.tokenizer
         self._batch = config.batch
-        automatic = "zh" if language.lower().startswith(("zh", "chin")) else "13a"
-        self._tokenize = automatic if config.tokenize == "auto" else config.tokenize
+        self.measures = _measures(language, None if config.tokenize == "auto" else config.tokenize)
         self._seed = seed
-        self.bleu([""], [""])  # now, rather than after hours
 
     def run(
         self, network: Network, decoding: DecodingDefaults, workers: Workers, stopped: Callable[[], bool]
@@ -55,7 +54,7 @@ class Validator:
         if None in found:
             return None
         texts = [text for _, text in sorted(pair for pairs in found for pair in pairs)]
-        bleu, ratio = self.bleu(texts, self._references)
+        bleu, ratio = self.measures.bleu(texts, self._references)
         return Scores(bleu, ratio, len(texts), time.monotonic() - start)
 
     def _share(
@@ -79,16 +78,15 @@ class Validator:
             found += zip(places, texts, strict=True)
         return found
 
-    def bleu(self, texts: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
-        """Return sacreBLEU's score and the ratio of lengths."""
-        try:
-            import sacrebleu
-        except ImportError as error:
-            raise TrainingError("validation needs sacrebleu: pip install 'pcfgnat[train]'") from error
-        score = sacrebleu.corpus_bleu(list(texts), [list(references)], tokenize=self._tokenize)
-        return float(score.score), score.sys_len / max(score.ref_len, 1)
-
     def _fitting(self, place: int, limit: int) -> list[int]:
         """Return a source, cut if the network cannot read all of it."""
         ids = self._sources[place]
         return ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]]
+
+
+def _measures(language: str, tokenize: str | None) -> Measures:
+    """Return how BLEU is computed; what is missing for it is reported now rather than after hours."""
+    try:
+        return measures_for(language, tokenize=tokenize)
+    except ScoreError as error:
+        raise TrainingError(f"validation: {error}") from error

@@ -1,0 +1,78 @@
+"""Translate a text, score it, and measure the speed; vary β."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pcfgnat.evaluation.evaluation_set import EvaluationSet
+from pcfgnat.evaluation.report import SweepPoint, SystemReport
+from pcfgnat.evaluation.scores import Measures
+from pcfgnat.translator import Translator
+
+WARM_UP_SENTENCES = 4
+
+Progress = Callable[[Sequence[str], str], Iterable[str]]  # passes lines on; the text is a label
+
+
+def silent(lines: Sequence[str], label: str) -> Iterable[str]:
+    """Show no progress."""
+    return lines
+
+
+def on_stderr(lines: Sequence[str], label: str) -> Iterator[str]:
+    """Show progress on stderr, if that is a terminal."""
+    from tqdm import tqdm
+
+    yield from tqdm(lines, desc=label, unit=" lines", disable=None, leave=False)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A system's report and its translations."""
+
+    report: SystemReport
+    lines: list[str]
+
+
+def judge_lines(name: str, lines: list[str], texts: EvaluationSet, measures: Measures) -> Judged:
+    """Score finished translations."""
+    return Judged(SystemReport(name, measures.score(lines, texts.reference)), lines)
+
+
+def judge_model(
+    name: str,
+    translator: Translator,
+    texts: EvaluationSet,
+    measures: Measures,
+    progress: Progress = silent,
+) -> Judged:
+    """Translate and score, and measure the speed of the whole text."""
+    source = texts.source_for(translator.tokenizer)
+    translator(source[:WARM_UP_SENTENCES])  # kernels are compiled at their first use
+    begin = time.perf_counter()
+    lines = [str(translation) for translation in translator.stream(progress(source, name))]
+    seconds = time.perf_counter() - begin
+    report = SystemReport(
+        name,
+        measures.score(lines, texts.reference),
+        translator.strategy.name,
+        translator.request.length_penalty,
+        len(lines) / max(seconds, 1e-9),
+    )
+    return Judged(report, lines)
+
+
+def swept(
+    translator: Translator,
+    texts: EvaluationSet,
+    betas: Sequence[float],
+    measures: Measures,
+    progress: Progress = silent,
+) -> tuple[SweepPoint, ...]:
+    """Return BLEU and length ratio for each β, from one decoding where the model can do that."""
+    source = texts.source_for(translator.tokenizer)
+    columns = translator.sweep(progress(source, f"sweep on {texts.name}"), betas)
+    return tuple(
+        SweepPoint(beta, *measures.bleu(column, texts.reference))
+        for beta, column in zip(betas, columns, strict=True)
+    )
