@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from pcfgnat.cli import main
-from pcfgnat.cluster import ClusterJob, ShardedFile
+from pcfgnat.cluster import ClusterJob
 from pcfgnat.cluster.job import ShardTranslator
+from pcfgnat.storage.shards import ShardedFile
 from pcfgnat.translator import TranslateOptions, Translator
 from tests.cli.conftest import World, short_sentences
 from tests.text.bilingual import write_lines

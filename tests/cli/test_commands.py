@@ -250,7 +250,7 @@ def test_translating_a_file_goes_on_where_it_was(world: World, tmp_path: Path, c
     assert "line 6 must be UTF-8" in error(capsys, *arguments)
     assert result.read_bytes() == whole  # until the new one is complete
     assert partial.read_bytes() == whole
-    assert "cannot go on: decode was viterbi and is greedy now" in error(
+    assert "cannot resume: strategy changed from viterbi to greedy" in error(
         capsys, *arguments, "--decode", "greedy"
     )
     damaged = partial.read_bytes()
@@ -259,7 +259,7 @@ def test_translating_a_file_goes_on_where_it_was(world: World, tmp_path: Path, c
     partial.write_bytes(damaged + b"half a li")
     written(source, *LINES, *LINES)
     assert main([str(argument) for argument in arguments]) == 0
-    assert f"going on after 5 lines; to begin anew, remove {record}" in capsys.readouterr().err
+    assert f"resuming after 5 lines; to start over, delete {record}" in capsys.readouterr().err
     lines = result.read_text().splitlines()
     assert [line.split("\t")[0] for line in lines] == sorted((line.split("\t")[0] for line in lines), key=int)
     half = len(lines) // 2
@@ -274,7 +274,7 @@ def test_another_source_is_noticed(world: World, tmp_path: Path, capsys: Capture
     assert "line 6 must be UTF-8" in error(capsys, *arguments)
     written(source, "Something else.", *LINES[1:], "and more")
     main([str(argument) for argument in arguments])
-    assert "the first 5 lines of the source are not those that were translated" in capsys.readouterr().err
+    assert "the first 5 lines of the source differ from those that were translated" in capsys.readouterr().err
 
 
 def test_output_to_a_device_does_not_replace_it(world: World, capsys: Capture) -> None:
@@ -340,13 +340,15 @@ def test_evaluate_names_what_is_wrong(world: World, tmp_path: Path, capsys: Capt
     empty = written(tmp_path / "empty")
     assert (
         error(capsys, "evaluate", two, "--reference", three)
-        == f"{two} must have 3 lines, one a reference, got 2"
+        == f"{two} must have 3 lines, one per reference, got 2"
     )
     assert "must have the same number of lines, got 2 and 3" in error(
         capsys, "evaluate", two, "--source", two, "--reference", three
     )
     assert "at least one reference" in error(capsys, "evaluate", empty, "--reference", empty)
-    assert "give --data, or --source" in error(capsys, "evaluate", world.teacher, "--reference", two)
+    assert "models need source text to translate" in error(
+        capsys, "evaluate", world.teacher, "--reference", two
+    )
     assert "there is no" in error(capsys, "evaluate", tmp_path / "x", "--reference", two)
     assert "twice" in error(capsys, "evaluate", two, two, "--reference", two)
     assert "must be either --data" in error(capsys, "evaluate", two)
@@ -366,7 +368,9 @@ def test_distill(world: World, tmp_path: Path, capsys: Capture) -> None:
     assert (tmp_path / "d.de").read_text().splitlines() == source * 2
     assert (tmp_path / "d.zh").read_text().splitlines() == expected * 2
     assert out(capsys, *arguments, *files).startswith("complete already: 16 lines")
-    assert "cannot go on: decode was greedy and is beam now" in error(capsys, *arguments[:-1], "beam", *files)
+    assert "cannot resume: strategy changed from greedy to beam" in error(
+        capsys, *arguments[:-1], "beam", *files
+    )
     empty = written(tmp_path / "empty")
     assert "at least one line" in error(
         capsys, "distill", "--model", world.teacher, "--output", tmp_path / "e", "--input", empty

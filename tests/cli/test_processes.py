@@ -81,7 +81,7 @@ def killed(
             done += done == kills
         said = process.said()
     assert "Traceback" not in said
-    return said.count("going on after"), finished
+    return said.count("resuming after"), finished
 
 
 JOBS = {

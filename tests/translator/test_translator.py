@@ -290,7 +290,7 @@ def test_distilling_refuses_another_job(tmp_path: Path) -> None:
         next(distill(made(), lines, output, chunk_lines=4))
         with pytest.raises(ValueError, match="another process is writing"), files(tmp_path / "x"):
             pass
-    with pytest.raises(ValueError, match="cannot go on: job was j and is k now; choose another output"):
+    with pytest.raises(ValueError, match="cannot resume: job changed from j to k; use another output"):
         files(tmp_path / "x", "k")
     with files(tmp_path / "x") as output, pytest.raises(ValueError, match="the first 4 lines of the source"):
         list(distill(made(), ["other", *lines[1:]], output))

@@ -51,13 +51,14 @@ def run(options: argparse.Namespace) -> None:
     """Translate what is missing, and merge."""
     from tqdm import tqdm
 
-    from pcfgnat.cluster import ShardedFile, translate_shards
+    from pcfgnat.cluster import translate_shards
+    from pcfgnat.storage.shards import ShardedFile
 
-    job = _job(options)
-    output = ShardedFile.begun(options.input, options.output, _identity(job), options.shard_lines)
+    job, size = _job(options), options.shard_lines
+    output = ShardedFile.begun(options.input, options.output, job.record(size), size)
     lines, missing = output.manifest.lines, sum(shard.lines for shard in output.missing())
     if missing < lines:
-        notice(f"going on after {lines - missing} lines")
+        notice(f"resuming after {lines - missing} lines")
     with tqdm(total=lines, initial=lines - missing, unit=" lines", disable=None, leave=False) as bar:
         for done in translate_shards(job, output, options.workers, options.address):
             bar.update(done)
@@ -84,8 +85,3 @@ def _job(options: argparse.Namespace) -> "ClusterJob":
         exact=True if options.exact else None,
         pieces=options.pieces,
     )
-
-
-def _identity(job: "ClusterJob") -> dict[str, str]:
-    """Name everything that the result depends on, but for the text itself."""
-    return {**job.translator().job(), "pieces": str(job.pieces)}

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pcfgnat.cli.files import notice, read_lines
 from pcfgnat.cli.options import (
@@ -16,16 +15,12 @@ from pcfgnat.cli.options import (
     positive,
 )
 
-if TYPE_CHECKING:
-    from pcfgnat.text import Prepared
-    from pcfgnat.translator import Translator
-
 DESCRIPTION = """\
 Translate the source side of training text with a teacher, usually an autoregressive model with beam search:
-what comes out is easier to learn for models that translate in one step.
+its output is easier to learn for models that translate in one step.
 
-Written are PREFIX.SOURCE and PREFIX.TARGET, two files in step, for `pcfgnat prepare --train PREFIX`. When the
-command is interrupted, however roughly, the same command goes on where it was.
+Writes PREFIX.SOURCE and PREFIX.TARGET, two files in step, for `pcfgnat prepare --train PREFIX`. Rerun an
+interrupted command to resume, even after kill -9.
 """
 EXAMPLE = """\
 example:
@@ -61,22 +56,26 @@ def run(options: argparse.Namespace) -> None:
     """Translate what is not translated yet."""
     from tqdm import tqdm
 
-    from pcfgnat.translator import describe_model, distill, pair_files
+    from pcfgnat.translator import describe_model, distill, job_record, model_directory, pair_files
 
     translator = load_translator(options, options.model)
-    languages = describe_model(options.model).languages
+    languages = describe_model(model_directory(options.model)).languages
     source, target = options.suffixes or (languages.source or "source", languages.target or "target")
     if source == target:
         raise ValueError(f"--suffixes must be different, got {source!r} twice")
+    given = [options.data] if options.data is not None else options.input
+    job = {
+        **job_record(translator, model_directory(options.model), options.chunk),
+        "input": " ".join(map(str, given)),
+    }
     cut = 0
-    with pair_files(options.output, (source, target), _job(options, translator)) as output:
+    with pair_files(options.output, (source, target), job) as output:
+        files = " and ".join(map(str, output.paths))
         if output.progress.complete:
-            print(
-                f"complete already: {output.progress.lines} lines in {' and '.join(map(str, output.paths))}"
-            )
+            print(f"complete already: {output.progress.lines} lines in {files}")
             return
         if output.progress.lines:
-            notice(f"going on after {output.progress.lines} lines")
+            notice(f"resuming after {output.progress.lines} lines")
         with tqdm(initial=output.progress.lines, unit=" lines", disable=None, leave=False) as bar:
             for chunk in distill(translator, _lines(options), output, options.chunk):
                 cut += sum(bool(translation.parts) for translation in chunk)
@@ -85,28 +84,13 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("there must be at least one line to translate, got none")
     if cut:
         notice(f"{cut} lines were too long for the teacher and translated in pieces")
-    print(f"{output.progress.lines} lines in {' and '.join(map(str, output.paths))}")
-
-
-def _job(options: argparse.Namespace, translator: "Translator") -> dict[str, str]:
-    """Name everything that the result depends on, but for the text itself."""
-    place = str(options.data) if options.data is not None else " ".join(map(str, options.input))
-    return {**translator.job(), "input": place}
+    print(f"{output.progress.lines} lines in {files}")
 
 
 def _lines(options: argparse.Namespace) -> Iterator[str]:
     if options.data is None:
         return chain.from_iterable(read_lines(path) for path in options.input)
     from pcfgnat.text import Prepared
+    from pcfgnat.translator import training_sources
 
-    return _prepared_lines(Prepared.open(options.data))
-
-
-def _prepared_lines(prepared: "Prepared") -> Iterator[str]:
-    """Turn ids back into text; what was split beforehand stays split."""
-    unknown = prepared.report.train.source.unknown
-    tokenizer, marked = prepared.tokenizer, prepared.tokenizer.kind == "subwords"
-    if unknown and not marked:
-        notice(f"{unknown} unknown characters are missing in the prepared data; --input would have them")
-    for ids, _ in prepared.corpus("train"):
-        yield " ".join(tokenizer.pieces(ids[1:-1])) if marked else tokenizer.decode(ids)
+    return training_sources(Prepared.open(options.data), notice)

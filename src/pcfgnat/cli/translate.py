@@ -1,15 +1,12 @@
 """`pcfgnat translate`: text to text."""
 
 import argparse
-import json
-import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcfgnat.cli.files import notice, opened, read_lines, replaceable, writing
+from pcfgnat.cli.files import notice, read_lines, replaceable, writing
 from pcfgnat.cli.options import (
     Commands,
     add_decoding_options,
@@ -20,14 +17,14 @@ from pcfgnat.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pcfgnat.translator import Translation, Translator
+    from pcfgnat.translator import Form, Translator
 
 DESCRIPTION = """\
-Translate the arguments, a file or what comes in on stdin, line by line. Order and empty lines stay. A line
-that is too long for the model is cut after sentences, where possible, and a notice says so.
+Translate the arguments, a file or stdin, line by line. Order and empty lines stay. A line that is too long
+for the model is cut after sentences, where possible, and a notice says so.
 
-From --input FILE to --output FILE, a command that was interrupted, however roughly, goes on where it was when
-it is given again, and says so. To begin anew, remove FILE.progress.toml beside the output.
+From --input FILE to --output FILE, rerun an interrupted command to resume, even after kill -9. To start over,
+delete FILE.progress.toml beside the output.
 """
 EXAMPLE = """\
 examples:
@@ -41,151 +38,69 @@ def add_command(commands: Commands) -> None:
     """Describe the command's options."""
     parser = new_command(commands, "translate", "translate text", DESCRIPTION, run)
     parser.epilog = EXAMPLE
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate, instead of stdin")
-    parser.add_argument("--model", type=Path, metavar="DIR", help="a checkpoint (the one that comes along)")
-    parser.add_argument("--input", type=Path, metavar="FILE", help="a text to translate; .gz is unpacked")
-    parser.add_argument(
+    add = parser.add_argument
+    add("texts", nargs="*", metavar="TEXT", help="what to translate, instead of stdin")
+    add("--model", type=Path, metavar="DIR", help="a checkpoint (default: the bundled model)")
+    add("--input", type=Path, metavar="FILE", help="a text to translate; .gz is unpacked")
+    add(
         "--output",
         type=Path,
         metavar="FILE",
-        help="where to (stdout); while it is incomplete it has .partial behind its name",
+        help="(default: stdout) named FILE.partial until it is complete",
     )
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
     form.add_argument("--tree", action="store_true", help="draw the parse tree below each translation")
     form.add_argument(
-        "--json", action="store_true", help="a line of JSON for each line: text, score, pieces, tree"
+        "--json", action="store_true", help="one JSON object per line: text, score, pieces, tree"
     )
     add_decoding_options(parser)
-    parser.add_argument(
-        "--results",
-        "--nbest",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="the N best translations or samples, each as line number, score and text with tabs between",
-    )
+    add("--results", "--nbest", type=positive, default=1, metavar="N", help="the N best translations or "
+        "samples, each as line number, score and text, separated by tabs")  # fmt: skip
     add_machine_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Translate all lines."""
+    from pcfgnat.translator import FileJob, Form, model_directory, terminal_width, translate_file
+
     if options.texts and options.input is not None:
         raise ValueError("either texts or --input may be given, got both")
-    from_stdin = not options.texts and options.input is None
-    translator = load_translator(
-        options, options.model, results=options.results, at_once=from_stdin and sys.stdin.isatty()
-    )
+    at_once = not options.texts and options.input is None and sys.stdin.isatty()
+    translator = load_translator(options, options.model, results=options.results, at_once=at_once)
+    kind = "json" if options.json else "tree" if options.tree else "text"
+    form = Form(kind, options.results, terminal_width(), options.output is None and sys.stdout.isatty())  # type: ignore[arg-type]
     from_file = options.input is not None and (options.input.is_file() or not options.input.exists())
     if from_file and options.output is not None and replaceable(options.output):
-        _translate_file(options, translator)
+        model = model_directory(options.model)
+        translate_file(translator, FileJob(options.input, options.output, model, form), notice)
     else:
-        _translate_stream(options, translator)
+        _translate_stream(options, translator, form)
 
 
-def _translate_stream(options: argparse.Namespace, translator: "Translator") -> None:
+def _translate_stream(options: argparse.Namespace, translator: "Translator", form: "Form") -> None:
     from tqdm import tqdm
+
+    from pcfgnat.translator import Notices
 
     lines = _checked(options.texts) if options.texts else read_lines(options.input)
     silent = True if options.output is None and sys.stdout.isatty() else None  # the output shows the progress
-    notices = _Notices(options, translator.strategy.name)
+    notices = Notices(form, translator.strategy.name, notice)
     with writing(options.output) as file, tqdm(unit=" lines", disable=silent, leave=False) as bar:
         for number, translation in enumerate(translator.stream(lines), start=1):
-            notices.tell(translation, number)
-            for line in _shown(translation, number, options):
+            notices.report(translation, number)
+            for line in form.lines(translation, number):
                 print(line, file=file)
             if translator.options.window == 1:
                 file.flush()
             bar.update()
 
 
-def _translate_file(options: argparse.Namespace, translator: "Translator") -> None:
-    """Translate a file to a file, and go on if that was begun before."""
-    from tqdm import tqdm
-
-    from pcfgnat.storage.growing import GrowingFiles
-    from pcfgnat.translator import translate_into
-
-    def render(sources: Sequence[str], found: Sequence["Translation"], first: int) -> list[str]:
-        lines = (_shown(translation, number, options) for number, translation in enumerate(found, first))
-        return ["".join(f"{line}\n" for line in chain.from_iterable(lines))]
-
-    record = options.output.with_name(f"{options.output.name}.progress.toml")
-    job, notices = _job(options, translator), _Notices(options, translator.strategy.name)
-    with opened(options.input) as lines, GrowingFiles([options.output], record, job, True) as output:
-        if output.progress.complete:
-            notice(f"complete already: {output.progress.lines} lines in {options.output}")
-            return
-        if done := output.progress.lines:
-            notice(f"going on after {done} lines; to begin anew, remove {record}")
-        window = translator.options.window
-        with tqdm(initial=done, unit=" lines", disable=None, leave=False) as bar:
-            for chunk in translate_into(translator, lines, output, render, window):
-                for number, translation in enumerate(chunk, done + 1):
-                    notices.tell(translation, number)
-                done += len(chunk)
-                bar.update(len(chunk))
-
-
-def _job(options: argparse.Namespace, translator: "Translator") -> dict[str, str]:
-    """Name everything that the result depends on, but for the text itself."""
-    return {
-        **translator.job(),
-        "form": "json" if options.json else "tree" if options.tree else "text",
-        "input": str(options.input),
-    }
-
-
 def _checked(texts: Iterable[str]) -> Iterator[str]:
-    """Complain about arguments that are no text."""
+    """Yield arguments; raise an error for one that is not text."""
     for number, text in enumerate(texts, start=1):
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {number} must be UTF-8, got a wrong byte at character {error.start + 1}"
-            ) from error
+            place = f"a wrong byte at character {error.start + 1}"
+            raise ValueError(f"text {number} must be UTF-8, got {place}") from error
         yield text
-
-
-class _Notices:
-    """Tells once what was asked for and is not there, and each time what happened to a line."""
-
-    def __init__(self, options: argparse.Namespace, strategy: str) -> None:
-        self._nbest, self._tree, self._strategy = options.results, options.tree, strategy
-        self._told: set[str] = set()
-
-    def tell(self, translation: "Translation", number: int) -> None:
-        for note in translation.notes:
-            notice(f"line {number}: {note}")
-        found = len(translation.candidates)
-        if translation.pieces and found < self._nbest:
-            self._once(
-                "nbest", f"{self._strategy} found only {found} of {self._nbest} translations of line {number}"
-            )
-        if translation.pieces and self._tree and not translation.trees:
-            self._once("tree", "this model builds no trees")
-
-    def _once(self, kind: str, message: str) -> None:
-        if kind not in self._told:
-            self._told.add(kind)
-            notice(message)
-
-
-def _shown(translation: "Translation", number: int, options: argparse.Namespace) -> Iterator[str]:
-    if options.json:
-        yield json.dumps(translation.to_dict(), ensure_ascii=False, allow_nan=False)
-    elif options.results > 1:
-        for candidate in translation.candidates:
-            yield f"{number}\t{candidate.score:.4f}\t{candidate.text}"
-    else:
-        yield translation.text
-    if options.tree:
-        yield from _drawn(translation, colour=options.output is None and sys.stdout.isatty())
-
-
-def _drawn(translation: "Translation", colour: bool) -> Iterator[str]:
-    from pcfgnat.draw import MIN_WIDTH, draw_terminal
-
-    width = max(shutil.get_terminal_size((100, 24)).columns, MIN_WIDTH)
-    for tree in translation.trees:
-        yield f"\n{draw_terminal(tree.to_dict(), width, colour)}\n"

@@ -5,11 +5,11 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pcfgnat.cluster.shards import Shard, ShardedFile, write_shard
 from pcfgnat.runtimes.onnx import OnnxOptions
-from pcfgnat.translator import TranslateOptions, Translator
+from pcfgnat.storage.shards import Shard, ShardedFile, write_shard
+from pcfgnat.translator import TranslateOptions, Translator, exported_for, job_record
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,19 @@ class ClusterJob:
     exact: bool | None = None
     pieces: bool = False
 
-    def translator(self) -> Translator:
-        """Load the model."""
+    def translator(self, device: str | None = None) -> Translator:
+        """Load the model; on another device it has the runtime that it would have on the job's own."""
         onnx = OnnxOptions(threads=self.threads, exact=self.exact)
-        return Translator.load(self.model, self.device, self.options, onnx=onnx)
+        runtime: Literal["torch", "onnx"] = "torch" if exported_for(self.model, self.device) is None else "onnx"
+        return Translator.load(self.model, device or self.device, self.options, runtime, onnx)
+
+    def record(self, shard_lines: int) -> dict[str, str]:
+        """Return everything that the output depends on, but for the text itself.
+
+        The model is loaded here as the workers load it, but on the CPU: there may be no other device here.
+        """
+        facts = job_record(self.translator("cpu"), self.model, shard_lines)
+        return {**facts, "pieces": str(self.pieces)}
 
 
 class ShardTranslator:

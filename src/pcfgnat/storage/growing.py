@@ -10,6 +10,7 @@ from typing import BinaryIO, Literal
 
 from pcfgnat.config import load_config, sealed_toml, to_dict
 from pcfgnat.storage.files import lock, sync, write_atomically
+from pcfgnat.storage.job import check_same_job
 
 BLOCK = 1 << 20
 
@@ -100,11 +101,7 @@ class GrowingFiles:
             nothing, count = hashlib.sha256().hexdigest(), len(self.paths)
             return Progress(2, job, 0, nothing, [0] * count, [nothing] * count, complete=False)
         progress = load_config(Progress, self._record)
-        for key in sorted(progress.job.keys() | job.keys()):
-            was, now = progress.job.get(key, "not given"), job.get(key, "not given")
-            if was != now:
-                advice = f"choose another output, or remove {self._record} to begin anew"
-                raise ValueError(f"cannot go on: {key} was {was} and is {now} now; {advice}")
+        check_same_job(progress.job, job, self._record)
         return progress
 
     def _save(self, progress: Progress) -> None:
@@ -117,7 +114,7 @@ class GrowingFiles:
                 partial.replace(path)
             elif not path.exists():
                 raise ValueError(
-                    f"{path} is gone, but {self._record} says that it is complete; remove that to begin anew"
+                    f"{path} is gone, but {self._record} says that it is complete; delete that to start over"
                 )
             sync(path.parent)
         if self._replacing:

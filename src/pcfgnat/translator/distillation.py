@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from pcfgnat.storage.growing import GrowingFiles, Progress
+from pcfgnat.text import Prepared
 from pcfgnat.translator.translation import Translation
 from pcfgnat.translator.translator import Translator, windows
 
@@ -54,11 +55,20 @@ def distill(
     return translate_into(translator, lines, output, pairs, chunk_lines)
 
 
+def training_sources(prepared: Prepared, say: Callable[[str], None]) -> Iterator[str]:
+    """Yield the sources of prepared training data as text; what was split beforehand stays split."""
+    unknown = prepared.report.train.source.unknown
+    tokenizer, marked = prepared.tokenizer, prepared.tokenizer.kind == "subwords"
+    if unknown and not marked:
+        say(f"{unknown} unknown characters are missing in the prepared data; --input would have them")
+    for ids, _ in prepared.corpus("train"):
+        yield " ".join(tokenizer.pieces(ids[1:-1])) if marked else tokenizer.decode(ids)
+
+
 def _skip(lines: Iterator[str], progress: Progress, hashed: "hashlib._Hash") -> None:
     """Read past what is translated already, and complain if it is another text."""
     for line in islice(lines, progress.lines):
         hashed.update(f"{line}\n".encode())
     if hashed.hexdigest() != progress.read_sha256:
-        raise ValueError(
-            f"cannot go on: the first {progress.lines} lines of the source are not those that were translated"
-        )
+        changed = f"the first {progress.lines} lines of the source differ from those that were translated"
+        raise ValueError(f"cannot resume: {changed}")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcfgnat.cluster.shards import ShardedFile, write_shard
+from pcfgnat.storage.shards import ShardedFile, write_shard
 from pcfgnat.text import LineReader
 
 JOB = {"model": "m"}
@@ -76,16 +76,16 @@ def test_what_is_there_is_not_done_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "job", "lines", "change"),
     [
-        (b"a\nb\n", {"model": "other"}, 2, "model was m and is other now"),
-        (b"a\nc\n", JOB, 2, "input was"),
-        (b"a\nb\n", JOB, 3, "shard_lines was 2 and is 3 now"),
+        (b"a\nb\n", {"model": "other"}, 2, "model changed from m to other"),
+        (b"a\nc\n", JOB, 2, "input changed from"),
+        (b"a\nb\n", JOB, 3, "shard_lines changed from 2 to 3"),
     ],
 )
 def test_another_job_is_refused(
     tmp_path: Path, content: bytes, job: dict[str, str], lines: int, change: str
 ) -> None:
     ShardedFile.begun(source_of(tmp_path, b"a\nb\n"), tmp_path / "output", JOB, 2)
-    with pytest.raises(ValueError, match=f"^cannot go on: {change}.*begin anew$"):
+    with pytest.raises(ValueError, match=f"^cannot resume: {change}.*start over$"):
         ShardedFile.begun(source_of(tmp_path, content), tmp_path / "output", job, lines)
 
 

@@ -15,10 +15,10 @@ from typing import Literal
 
 from pcfgnat.config import load_config, sealed_toml, to_dict
 from pcfgnat.storage.files import sync, write_atomically
-from pcfgnat.text import LineReader, TextError
+from pcfgnat.storage.job import check_same_job
+from pcfgnat.storage.lines import TextError, open_lines
 
 MANIFEST = "manifest.toml"
-MAX_LINE_BYTES = 1 << 26
 BLOCK = 1 << 20
 
 
@@ -81,7 +81,7 @@ class ShardedFile:
         manifest = _planned(source, dict(job), shard_lines)
         place = _directory(output)
         if (place / MANIFEST).exists():
-            _check_same(load_config(Manifest, place / MANIFEST), manifest, place)
+            check_same_job(_facts(load_config(Manifest, place / MANIFEST)), _facts(manifest), place)
         else:
             place.mkdir(parents=True, exist_ok=True)
             write_atomically(place / MANIFEST, sealed_toml(to_dict(manifest)).encode())
@@ -146,7 +146,7 @@ def _directory(output: Path) -> Path:
 def _planned(source: Path, job: dict[str, str], shard_lines: int) -> Manifest:
     """Read the input once: every line must be text, and offsets and hash are found on the way."""
     offsets = [0]
-    with LineReader(source, MAX_LINE_BYTES) as reader:
+    with open_lines(source) as reader:
         offsets += [reader.position for _ in reader if reader.lines % shard_lines == 0]
         if not reader.lines:
             raise ValueError(f"{source} must have at least one line, got none")
@@ -155,19 +155,8 @@ def _planned(source: Path, job: dict[str, str], shard_lines: int) -> Manifest:
         return Manifest(1, job, reader.sha256, reader.lines, shard_lines, offsets)
 
 
-def _check_same(before: Manifest, now: Manifest, place: Path) -> None:
-    """Complain if shards that are there belong to another job."""
-    facts = (
-        {**plan.job, "input": plan.input_sha256, "shard_lines": str(plan.shard_lines)}
-        for plan in (before, now)
-    )
-    was, is_now = facts
-    for key in sorted(was.keys() | is_now.keys()):
-        if was.get(key) != is_now.get(key):
-            change = f"{key} was {was.get(key, 'not given')} and is {is_now.get(key, 'not given')} now"
-            raise ValueError(
-                f"cannot go on: {change}; choose another output, or remove {place} to begin anew"
-            )
+def _facts(plan: Manifest) -> dict[str, str]:
+    return {**plan.job, "input": plan.input_sha256, "shard_lines": str(plan.shard_lines)}
 
 
 def _check_lines(path: Path, lines: int) -> None:
