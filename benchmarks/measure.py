@@ -3,28 +3,19 @@
 import ctypes
 import json
 import os
-import platform
-import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
+from pcfgnat.benchmark.machine import machine
+from pcfgnat.report.statistics import Timing
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of one contender: the median, and the quartiles as its spread."""
-
-    median: float
-    low: float
-    high: float
-    runs: int
-
-    def __str__(self) -> str:
-        return f"{1e3 * self.median:.2f} ms ({1e3 * self.low:.2f} to {1e3 * self.high:.2f})"
+def shown(timing: Timing) -> str:
+    """Median and quartiles in milliseconds."""
+    return f"{1e3 * timing.median:.2f} ms ({1e3 * timing.low:.2f} to {1e3 * timing.high:.2f})"
 
 
 def interleave(
@@ -46,12 +37,7 @@ def interleave(
             call()
             if turn >= warm_up:
                 seconds[name].append(time.perf_counter() - start)
-    return {name: _timing(values) for name, values in seconds.items()}
-
-
-def _timing(values: list[float]) -> Timing:
-    low, _, high = statistics.quantiles(values, n=4) if len(values) > 1 else (values[0],) * 3
-    return Timing(statistics.median(values), low, high, len(values))
+    return {name: Timing.of(values) for name, values in seconds.items()}
 
 
 def peak_extra_bytes(call: Callable[[], object]) -> int | None:
@@ -69,27 +55,6 @@ def peak_extra_bytes(call: Callable[[], object]) -> int | None:
 def _status_bytes(status: Path, field: str) -> int:
     line = next(line for line in status.read_text().splitlines() if line.startswith(field))
     return int(line.split()[1]) * 1024
-
-
-def machine() -> dict[str, Any]:
-    """What a figure was measured on."""
-    cpuinfo = Path("/proc/cpuinfo")
-    names = (
-        {
-            line.split(":")[1].strip()
-            for line in cpuinfo.read_text().splitlines()
-            if line.startswith("model name")
-        }
-        if cpuinfo.exists()
-        else set()
-    )
-    return {
-        "processor": ", ".join(sorted(names)) or platform.processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "system": platform.system(),
-    }
 
 
 def write_json(path: Path, results: Mapping[str, Any]) -> None:

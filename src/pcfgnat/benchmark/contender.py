@@ -4,36 +4,39 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pcfgnat.config import from_dict
 
-Runtime = Literal["torch", "onnx", "ctranslate2", "products"]
+WORKER = "pcfgnat.benchmark.worker"
+SHORTLIST = {"shortlist": True, "exact": False}
+CTRANSLATE2_FILE, ONNX_FILE = "model.bin", "exported.toml"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A model in a run time with a way to decode.
+    """A model in a runtime with a way to decode.
 
     model:        what the network is, for people and for tables: `pcfg λ=4`, `autoregressive 6-6`
-    runtime:      `torch` and `engine` are ours; `products` multiplies matrices of the sizes that the model
-                  multiplies and does nothing else: no engine can be faster
+    runtime:      `torch`, `onnx` or `ctranslate2`; what else a worker of another module knows
     directory:    a checkpoint, an exported one or a CTranslate2 model
     decode:       a strategy of the model; none for the checkpoint's own
     precision:    of weights and products
     shortlist:    whether only likely types are scored; none for what the model does by itself
     forced:       whether the translation has as many tokens as its source, whatever the model thinks
+    worker:       the module that is run in the contender's process
     """
 
     name: str
     model: str
-    runtime: Runtime
+    runtime: str
     directory: Path
     decode: str | None = None
     beam: int = 5
     precision: str = "float32"
     shortlist: bool | None = None
     forced: bool = False
+    worker: str = WORKER
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -55,6 +58,28 @@ class Case:
     def __str__(self) -> str:
         what = f"{self.length} tokens" if self.length else "test set"
         return f"{what}, batch {self.batch}"
+
+
+def parse_contender(text: str) -> Contender:
+    """Read NAME=DIR, or NAME=DIR:HOW with a strategy, `shortlist` or `exact`, joined by `+`."""
+    name, equals, place = text.partition("=")
+    path, _, how = place.partition(":")
+    words = how.split("+") if how else []
+    decode = [word for word in words if word not in SHORTLIST]
+    if not equals or not path or len(decode) > 1:
+        raise ValueError(f"a model must look like NAME=DIR or NAME=DIR:beam+shortlist, got {text!r}")
+    directory = Path(path)
+    if not directory.is_dir():
+        raise ValueError(f"a model must be a directory, but there is no {path}")
+    exported, foreign = ((directory / file).exists() for file in (ONNX_FILE, CTRANSLATE2_FILE))
+    return Contender(
+        name=name,
+        model=name,
+        runtime="ctranslate2" if foreign else "onnx" if exported else "torch",
+        directory=directory,
+        decode=decode[0] if decode else None,
+        shortlist=next((SHORTLIST[word] for word in words if word in SHORTLIST), None),
+    )
 
 
 def selected(contenders: Sequence[Contender], patterns: Sequence[str]) -> list[Contender]:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pcfgnat.benchmark.contender import Case, Contender
 from pcfgnat.benchmark.results import Results
 from pcfgnat.benchmark.tables import counted
+from pcfgnat.report.figure import MARKERS, new_figure, plain_logarithm, png
+from pcfgnat.storage.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
-STYLES = {"torch": ":", "onnx": "-", "ctranslate2": "--", "products": "-."}
-MARKERS = "osD^vPX*<>hp"
+STYLES = {"torch": ":", "onnx": "-", "ctranslate2": "--"}
+OTHER_STYLE = "-."
 USUAL_LENGTH, USUAL_BATCH = 25, 1
 
 
@@ -62,18 +62,9 @@ def _lines(results: Results, threads: int, cases: Sequence[Case], path: Path, ti
         axes.minorticks_off()
     left.set_ylabel("ms" if by_length else "sentences/s")
     left.set_yscale("log")
-    _plain_numbers(left.yaxis)
+    plain_logarithm(left.yaxis)
     figure.suptitle(title)
-    save_figure(figure, path)
-
-
-def _plain_numbers(axis: "Axis") -> None:
-    """Write numbers that people read on a logarithmic axis."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.set_minor_formatter(NullFormatter())
+    write_atomically(path, png(figure, dpi=120, tight=True))
 
 
 def _panel(
@@ -87,7 +78,7 @@ def _panel(
         axes.plot(
             [sample.case.length if by_length else sample.case.batch for sample in known],
             [1e3 * sample.timing.median if by_length else sample.sentences_per_second for sample in known],
-            STYLES[contender.runtime],
+            STYLES.get(contender.runtime, OTHER_STYLE),
             marker=MARKERS[index % len(MARKERS)],
             color=f"C{index % 10}",
             markersize=4,
@@ -119,25 +110,10 @@ def _scatter(results: Results, threads: int, case: Case, path: Path, title: str)
         up = 5 if by_bleu.index(name) % 2 else -13  # neighbours get out of each other's way
         axes.annotate(name, (place, bleu), (shift, up), textcoords="offset points", fontsize=8, ha=side)
     axes.set_xscale("log")
-    _plain_numbers(axes.xaxis)
+    plain_logarithm(axes.xaxis)
     axes.margins(x=0.25, y=0.15)
     axes.set_xlabel("ms a sentence, median and quartiles")
     axes.set_ylabel("BLEU")
     axes.grid(alpha=0.3)
     axes.set_title(title)
-    save_figure(figure, path)
-
-
-def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty picture of so many inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a picture with all that is drawn around its axes."""
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    write_atomically(path, png(figure, dpi=120, tight=True))

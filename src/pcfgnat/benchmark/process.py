@@ -24,7 +24,7 @@ class Worker:
         self.contender = contender
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pcfgnat.benchmark.worker"],
+            [sys.executable, "-m", contender.worker],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

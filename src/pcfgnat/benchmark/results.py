@@ -1,47 +1,15 @@
 """What a run found: every single time, and what follows from them."""
 
 import json
-import os
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pcfgnat.benchmark.contender import Case, Contender
+from pcfgnat.report.statistics import Ratio, Timing
+from pcfgnat.storage.files import write_atomically
 
 RESULTS = "results.json"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of a call: median, 95th percentile, quartiles, and how many calls that is of."""
-
-    median: float
-    p95: float
-    low: float
-    high: float
-    calls: int
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> "Timing":
-        """Summarise times."""
-        return cls(
-            statistics.median(seconds),
-            quantile(seconds, 0.95),
-            quantile(seconds, 0.25),
-            quantile(seconds, 0.75),
-            len(seconds),
-        )
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """One median over another, and the quartiles of the same ratio taken round by round."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass
@@ -120,9 +88,8 @@ class Results:
     def save(self, directory: Path) -> None:
         """Write everything; a file that is there already is replaced whole."""
         directory.mkdir(parents=True, exist_ok=True)
-        partial = directory / f"{RESULTS}.partial"
-        partial.write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, directory / RESULTS)
+        content = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        write_atomically(directory / RESULTS, content.encode())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, summaries included."""
@@ -159,27 +126,8 @@ class Results:
 
 
 def ratio(above: Sample, below: Sample) -> Ratio:
-    """Divide medians; the spread is over rounds in which both took part, so that a busy moment hits both."""
-    paired = [statistics.median(a) / statistics.median(b) for a, b in _paired(above.rounds, below.rounds)]
-    value = above.timing.median / below.timing.median
-    return (
-        Ratio(value, quantile(paired, 0.25), quantile(paired, 0.75)) if paired else Ratio(value, value, value)
-    )
-
-
-def quantile(values: Iterable[float], share: float) -> float:
-    """Return the value below which this share of all lies, interpolated."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
-def _paired(
-    above: Sequence[list[float]], below: Sequence[list[float]]
-) -> Iterator[tuple[list[float], list[float]]]:
-    return ((a, b) for a, b in zip(above, below, strict=False) if a and b)
+    """Divide the times of a contender by those of another one."""
+    return Ratio.of(above.rounds, below.rounds)
 
 
 def _plain(sample: Sample) -> dict[str, Any]:

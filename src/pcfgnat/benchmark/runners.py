@@ -85,8 +85,4 @@ def load_runner(contender: Contender, threads: int) -> Runner:
     """Load what a contender needs, for so many threads."""
     if contender.runtime == "ctranslate2":
         return CTranslate2Runner(contender, threads)
-    if contender.runtime == "products":
-        from pcfgnat.benchmark.products import ProductsRunner
-
-        return ProductsRunner(contender, threads)
     return OurRunner(contender, threads)

@@ -18,11 +18,14 @@ from pcfgnat.benchmark.runners import Runner, load_runner
 STATUS = Path("/proc/self/status")
 JUDGED_AT_A_TIME = 32
 
+Load = Callable[[Contender, int], Runner]
+
 
 class Server:
     """What a worker does; every method answers one kind of request."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Load) -> None:
+        self._load = load
         self._runner: Runner | None = None
 
     @property
@@ -35,7 +38,7 @@ class Server:
     def load(self, contender: dict[str, Any], threads: int) -> dict[str, Any]:
         """Load a contender, and say how long it took and how much memory it takes."""
         start = time.perf_counter()
-        self._runner = load_runner(Contender.from_dict(contender), threads)
+        self._runner = self._load(Contender.from_dict(contender), threads)
         return {"seconds": time.perf_counter() - start, "memory": peak_memory()}
 
     def time(self, batches: list[list[str]], length: int, enough: float) -> dict[str, Any]:
@@ -71,9 +74,9 @@ def answers() -> TextIO:
     return stream
 
 
-def main() -> None:
-    """Serve until there are no more requests."""
-    output, server = answers(), Server()
+def main(load: Load = load_runner) -> None:
+    """Serve until there are no more requests; `load` makes a runner of a contender and its threads."""
+    output, server = answers(), Server(load)
     methods: dict[str, Callable[..., dict[str, Any]]] = {
         "load": server.load,
         "time": server.time,

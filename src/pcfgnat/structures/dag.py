@@ -22,6 +22,7 @@ from pcfgnat.structures.distribution import (
     gather_tokens,
 )
 from pcfgnat.structures.emissions import TensorEmissions, as_array
+from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
 from pcfgnat.structures.rhpcfg.reference import Weights, legal_chain_rules
 from pcfgnat.structures.semiring import NEG_INF, Semiring
@@ -75,6 +76,7 @@ class DAG(ByLength):
         """Return the grammar of depth 0 of sentence `index`, without padding."""
         return SupportTree(int(self.num_nodes[index]), 0)
 
+    @profiled(DYNAMIC_PROGRAM)
     def posterior(self, target: Padded) -> "DAGPosterior":
         """p(path | X, Y)."""
         return DAGPosterior(self, target)
@@ -186,6 +188,7 @@ class DAGPosterior(TreePosterior):
             self.target.lengths.to(self.lattice.num_nodes),
         )
 
+    @profiled(DYNAMIC_PROGRAM)
     def argmax(self) -> Alignment:
         """Return the best path of each target, as the position that each vertex emits."""
         found = dispatch.best(self._problem(self._weights))

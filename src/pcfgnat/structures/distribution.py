@@ -12,6 +12,7 @@ from torch import Tensor
 from pcfgnat.grammar.parse_tree import ParseTree
 from pcfgnat.grammar.search import Hypothesis, Search, SpecialTokens
 from pcfgnat.structures.backend import use_numba
+from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.semiring import (
     NEG_INF,
     CountSemiring,
@@ -101,6 +102,7 @@ class Posterior(ABC):
         with torch.no_grad():
             return self.log_partition > NEG_INF
 
+    @profiled(DYNAMIC_PROGRAM)
     def argmax(self) -> Alignment:
         """Return the best structure of each target."""
         return self._marked(MaxSemiring())[0]
@@ -195,6 +197,7 @@ def _gradients(total: Tensor, weights: tuple[Tensor, ...]) -> tuple[Tensor, ...]
 class SequenceDistribution(ABC):
     """p(Y|X) with the hidden structure summed out."""
 
+    @profiled(DYNAMIC_PROGRAM)
     def log_prob(self, target: Padded) -> Float[Tensor, "B"]:
         """log P(Y|X); -inf, with gradient 0, where no structure derives the target."""
         return self.posterior(target).log_partition
@@ -273,6 +276,7 @@ class _GatherTokens(torch.autograd.Function):
         return tokens if bool(mask.all()) else tokens.masked_fill_(~mask.unsqueeze(1), NEG_INF)
 
     @staticmethod
+    @profiled(DYNAMIC_PROGRAM)
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         ids, lengths = ctx.saved_tensors
         result = grad.new_zeros(ctx.shape)

@@ -17,6 +17,7 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
+from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.semiring import Semiring
 
 
@@ -45,6 +46,7 @@ class Independent(SequenceDistribution):
         """True at the positions that belong to a sentence."""
         return torch.arange(self.log_probs.shape[1], device=self.lengths.device) < self.lengths.unsqueeze(1)
 
+    @profiled(DYNAMIC_PROGRAM)
     def posterior(self, target: Padded) -> "IndependentPosterior":
         """p(structure | X, Y): position i emits token i, and nothing else is possible."""
         return IndependentPosterior(self, target)

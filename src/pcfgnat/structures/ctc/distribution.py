@@ -23,6 +23,7 @@ from pcfgnat.structures.distribution import (
     gather_tokens,
 )
 from pcfgnat.structures.emissions import as_array
+from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.semiring import NEG_INF, LogSemiring, Semiring
 
 
@@ -57,6 +58,7 @@ class CTC(SequenceDistribution):
         slot = torch.arange(self.log_probs.shape[1], device=self.log_probs.device)
         return slot < self.num_slots.unsqueeze(1)
 
+    @profiled(DYNAMIC_PROGRAM)
     def posterior(self, target: Padded) -> "CTCPosterior":
         """p(alignment | X, Y)."""
         return CTCPosterior(self, target)
@@ -147,6 +149,7 @@ class CTCPosterior(Posterior):
         repeated[:, 1:] = ids[:, 1:] == ids[:, :-1]
         return Weights(tokens, blanks, repeated, num_slots, self.target.lengths.to(num_slots))
 
+    @profiled(DYNAMIC_PROGRAM)
     def argmax(self) -> Alignment:
         """Return the best alignment of each target, as the position that each slot emits (-1: a blank)."""
         if use_numba(*self._weights):

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcfgnat.structures.ctc.reference import Weights
+from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 
 # tokens [B, T, N], blanks [B, T], repeated [B, N], slots [B], lengths [B], as the kernels want them
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -52,6 +53,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
+    @profiled(DYNAMIC_PROGRAM)
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from pcfgnat.structures.ctc.kernels import backward_batch
 

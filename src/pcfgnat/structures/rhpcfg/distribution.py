@@ -20,6 +20,7 @@ from pcfgnat.structures.distribution import (
     gather_tokens,
 )
 from pcfgnat.structures.emissions import TensorEmissions, as_array
+from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.scores import RuleScores
@@ -47,6 +48,7 @@ class RHPCFG(ByLength):
         """Return the support tree of sentence `index`, without padding."""
         return SupportTree(int(self.chain_lengths[index]), self.tree.prefix_depth)
 
+    @profiled(DYNAMIC_PROGRAM)
     def posterior(self, target: Padded) -> "RHPCFGPosterior":
         """p(tree | X, Y)."""
         return RHPCFGPosterior(self, target)
@@ -142,6 +144,7 @@ class RHPCFGPosterior(TreePosterior):
         lengths = self.target.lengths.to(grammar.chain_lengths)
         return Weights(grammar.tree, tokens, chain, prefix, grammar.chain_lengths, lengths)
 
+    @profiled(DYNAMIC_PROGRAM)
     def argmax(self) -> Alignment:
         """Return the best tree of each target, as the position that each symbol emits."""
         found = dispatch.best(self._problem(self._weights))

@@ -17,6 +17,7 @@ from pcfgnat.grammar.prefix_plan import prefix_plan
 from pcfgnat.grammar.support_tree import SupportTree
 from pcfgnat.grammar.tables import BestByLength, Sentences, new_tables, run
 from pcfgnat.grammar.tables import best_by_length as best_by_length_of_arrays
+from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg.reference import Weights
 
 # Per dtype: scaled rules and spans below exp(cutoff) count as 0, and a sum of products above `trust` is exact
@@ -98,6 +99,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
+    @profiled(DYNAMIC_PROGRAM)
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         _ = ctx.saved_tensors  # notices weights that were changed in place since
         batch = ctx.batch

@@ -6,22 +6,21 @@ from pathlib import Path
 
 import ctranslate2
 import pytest
+from benchmarks.products import ProductsRunner
+from benchmarks.speed import comparisons, paper_size
+from benchmarks.synthetic import sentences
 
+from benchmarks import speed
 from pcfgnat.benchmark import rounds
 from pcfgnat.benchmark.contender import Case, Contender, selected
-from pcfgnat.benchmark.machine import machine, summary
 from pcfgnat.benchmark.process import ContenderError, Worker
 from pcfgnat.benchmark.report import report
 from pcfgnat.benchmark.results import Results
-from pcfgnat.benchmark.run import Grid, paper_size
+from pcfgnat.benchmark.run import Grid
 from pcfgnat.benchmark.runners import load_runner
-from pcfgnat.benchmark.synthetic import sentences
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.cli import main
-from pcfgnat.export.ctranslate2 import convert
 from pcfgnat.structures import Padded, Search
-from tests.benchmark.tiny import TINY, tiny_cache
-from tests.cli.conftest import World
+from tests.benchmarks.tiny import TINY, tiny_cache
 
 CHOSEN = ["ar-ctranslate2-int8-greedy*", "pcfg-engine-int8-viterbi-shortlist", "pcfg-products-int8-shortlist"]
 
@@ -46,7 +45,7 @@ def test_a_run_measures_everyone_and_reports(cache: Path, tmp_path: Path) -> Non
     assert all(len(sample.rounds) == 2 and all(sample.rounds) for sample in results.samples)
     assert all(memory.peak >= memory.loaded > 1e6 for memory in results.memory)
     assert Results.load(tmp_path) == results
-    printed = report(results, tmp_path)
+    printed = report(results, tmp_path, comparisons(results))
     for expected in ("latency-1.png", "throughput-1.png", "share of the time", "shortlist on both sides"):
         assert expected in printed
     assert "![latency-1](latency-1.png)" in (tmp_path / "report.md").read_text(encoding="utf-8")
@@ -119,61 +118,18 @@ def test_all_contenders_can_be_loaded_and_translate(cache: Path) -> None:
     texts = sentences(tiny_cache(cache).tokenizer(), 10, 2)
     for contender in tiny_cache(cache).contenders():
         tiny_cache(cache).build(contender)
-        found = load_runner(contender, 1).run(texts, 10)
-        assert len(found) == (0 if contender.runtime == "products" else 2), contender.name
+        limit = contender.runtime == "products"
+        found = (ProductsRunner if limit else load_runner)(contender, 1).run(texts, 10)
+        assert len(found) == (0 if limit else 2), contender.name
 
 
-def test_trained_models_are_judged_by_bleu_too(
-    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    convert(world.teacher, tmp_path / "foreign")
-    command = [
-        "benchmark",
-        "--models",
-        f"ours={world.teacher}:greedy",
-        f"theirs={tmp_path / 'foreign'}:greedy",
-    ]
-    command += ["--data", str(world.prepared), "--sentences", "3", "--batches", "1", "--rounds", "1"]
-    output = tmp_path / "out"
-    assert main([*command, "--output", str(output)]) == 0
-    printed = capsys.readouterr().out
-    assert "BLEU and time" in printed
-    results = Results.load(output)
-    assert not results.failures
-    assert set(results.quality) == {"ours", "theirs"}
-    assert (output / "quality-1.png").stat().st_size > 1000
-    assert main(["benchmark", "--report", str(output)]) == 0
-    assert capsys.readouterr().out == printed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--models", "a=nowhere", "--data", "x"], "a model must be a directory, but there is no nowhere"),
-        (["--models", "nowhere", "--data", "x"], "a model must look like NAME=DIR"),
-        (["--models", "a=."], "--models needs --data"),
-        (["--contenders", "nobody"], "'nobody' must fit one of the contenders"),
-    ],
-)
-def test_bad_input(
-    arguments: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["benchmark", *arguments, "--cache", str(tmp_path), "--output", str(tmp_path)]) == 2
-    assert complaint in capsys.readouterr().err
-
-
-def test_contenders_can_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["benchmark", "--list", "--cache", str(tmp_path)]) == 0
+def test_contenders_can_be_listed_and_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    speed.main(["--list", "--cache", str(tmp_path)])
     names = capsys.readouterr().out.split()
     assert len(names) == len(set(names)) == len(tiny_cache(tmp_path).contenders())
     assert not list(tmp_path.iterdir())
-
-
-def test_the_machine_is_described() -> None:
-    facts = machine()
-    assert facts["packages"]["torch"]
-    assert facts["processor"] in summary(facts)
-    json.dumps(facts)
+    with pytest.raises(ValueError, match="'nobody' must fit one of the contenders"):
+        speed.main(["--contenders", "nobody", "--cache", str(tmp_path), "--output", str(tmp_path)])
 
 
 def test_all_have_the_same_size_and_vocabulary() -> None:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from pcfgnat.benchmark.paper_size import Cache, Size
+from benchmarks.paper_size import Cache, Size
+
 from pcfgnat.nn import TransformerConfig
 
 TINY = Size(

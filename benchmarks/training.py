@@ -1,23 +1,30 @@
-"""Training steps, side by side: target tokens a second, where the time goes, and what the grammar costs."""
+"""Training steps, side by side: `python -m benchmarks.training`.
 
-import json
+Target tokens per second, where the time goes, and what the grammar costs; all models at the paper's size on
+generated sentences, or configs on prepared text:
+
+  python -m benchmarks.training --config configs/multi30k/*.toml --data runs/data/multi30k
+"""
+
+import argparse
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from pcfgnat.benchmark.machine import summary
-from pcfgnat.benchmark.paper_size import Size
-from pcfgnat.benchmark.regions import PROGRAM, REGIONS, Stopwatch, Watched
-from pcfgnat.benchmark.results import Timing
-from pcfgnat.benchmark.tables import Table, ms
-from pcfgnat.config import to_dict
+from benchmarks.paper_size import Size
+from benchmarks.regions import PROGRAM, REGIONS, new_profile, seconds_by_region
+from pcfgnat.benchmark.machine import machine, summary
+from pcfgnat.config import load_config, to_dict
 from pcfgnat.networks import NETWORKS, Batch
+from pcfgnat.report import Report, Table
+from pcfgnat.report.statistics import Timing
+from pcfgnat.report.table import milliseconds
 from pcfgnat.structures import Padded
 from pcfgnat.text import Prepared, batches
 from pcfgnat.text.special import SPECIAL_TOKENS
@@ -29,13 +36,12 @@ from pcfgnat.training.learner import Learner
 
 SEED, PROGRESS = 1, 0.5
 SHORTEST, LONGEST = 10, 40  # of generated sentences
-PROGRAM_MUST = 0.05
 USUAL_TOKENS = 1024
 
 
 @dataclass
 class Steps:
-    """Steps of one model: seconds, target tokens and seconds by region of each."""
+    """Steps of one model: seconds and target tokens of each, and seconds by region of those profiled."""
 
     name: str
     model: str
@@ -50,7 +56,9 @@ class Steps:
 
     def share(self, region: str) -> float:
         """Return a region's share of all steps."""
-        return sum(step[region] for step in self.regions) / sum(self.seconds)
+        return sum(step[region] for step in self.regions) / sum(
+            map(sum, (one.values() for one in self.regions))
+        )
 
 
 def paper_size_configs(size: Size) -> dict[str, TrainConfig]:
@@ -109,18 +117,21 @@ class _Runner:
                 yield collated(corpus, indices, self.device)
             epoch += 1
 
-    def step(self, watched: Watched, counted: bool) -> None:
-        """Take a step; accumulated batches are one step as they are in training."""
-        taken = [next(self._batches) for _ in range(self.config.batches.accumulate)]
-        watched.watch = Stopwatch()
-        start = time.perf_counter()
-        with watched.watch.running():
-            result = self.learner.step(taken, self.config.optimiser.rate / 100, PROGRESS, 0)
-        seconds = time.perf_counter() - start
+    def step(self, counted: bool) -> None:
+        """Take a timed step and a profiled one; accumulated batches are one step as they are in training."""
+        seconds, tokens = self._stepped()
+        with new_profile() as found:
+            profiled, _ = self._stepped()
         if counted:
             self.steps.seconds.append(seconds)
-            self.steps.tokens.append(result.tokens)
-            self.steps.regions.append(watched.watch.seconds)
+            self.steps.tokens.append(tokens)
+            self.steps.regions.append(seconds_by_region(found.events() or (), profiled))
+
+    def _stepped(self) -> tuple[float, int]:
+        taken = [next(self._batches) for _ in range(self.config.batches.accumulate)]
+        start = time.perf_counter()
+        result = self.learner.step(taken, self.config.optimiser.rate / 100, PROGRESS, 0)
+        return time.perf_counter() - start, result.tokens
 
 
 def measure_training(
@@ -128,32 +139,35 @@ def measure_training(
 ) -> list[Steps]:
     """Let all models take steps in turns; the first of each is not counted."""
     runners = [_Runner(name, config, data, vocabulary) for name, config in configs.items()]
-    with Watched() as watched, tqdm(total=(1 + rounds) * len(runners), unit=" steps", disable=None) as bar:
+    with tqdm(total=(1 + rounds) * len(runners), unit=" turns", disable=None) as bar:
         for turn in range(1 + rounds):
             for runner in runners:
                 bar.set_description(runner.steps.name)
-                runner.step(watched, counted=turn > 0)
+                runner.step(counted=turn > 0)
                 bar.update()
     return [runner.steps for runner in runners]
 
 
 def training_table(found: Sequence[Steps]) -> Table:
-    """Return tokens a second and shares of time."""
-    table = Table(
-        "training: target tokens/s, ms of a step (median), and shares of its time in %. Glancing pass and "
-        f"backward are without their dynamic program, which must take at most {100 * PROGRAM_MUST:g} %",
-        ["model", "tokens/s", "ms", *REGIONS],
+    """Return tokens per second and shares of time."""
+    rows = [
+        [
+            steps.name,
+            f"{steps.tokens_per_second:.0f}",
+            milliseconds(Timing.of(steps.seconds).median),
+            *(f"{100 * steps.share(region):.1f}" for region in REGIONS),
+        ]
+        for steps in found
+    ]
+    title = (
+        "training: target tokens/s, ms of a step (median), and shares of a profiled step in %; "
+        "glancing pass and backward without their dynamic program"
     )
-    for steps in found:
-        shares = [f"{100 * steps.share(region):.1f}" for region in REGIONS]
-        table.add(steps.name, f"{steps.tokens_per_second:.0f}", ms(Timing.of(steps.seconds).median), *shares)
-    return table
+    return Table(["model", "tokens/s", "ms", *REGIONS], rows, title=title)
 
 
-def report_training(found: Sequence[Steps], facts: dict[str, Any], output: Path) -> str:
-    """Write JSON, Markdown and a picture, and return what to print."""
-    output.mkdir(parents=True, exist_ok=True)
-    table, heading = training_table(found), f"Measured on {summary(facts)}."
+def training_report(found: Sequence[Steps], facts: dict[str, Any]) -> Report:
+    """Return the table, all figures and a picture of the shares."""
     plain = [
         {
             **vars(steps),
@@ -162,20 +176,13 @@ def report_training(found: Sequence[Steps], facts: dict[str, Any], output: Path)
         }
         for steps in found
     ]
-    content = json.dumps({"format": 1, "machine": facts, "training": plain}, ensure_ascii=False, indent=1)
-    (output / "training.json").write_text(content + "\n", encoding="utf-8")
-    picture = "![where a step's time goes](training.png)"
-    (output / "training.md").write_text(
-        "\n\n".join([heading, table.markdown(), picture]) + "\n", encoding="utf-8"
-    )
-    _draw(found, output / "training.png")
-    return "\n\n".join([heading, table.text(), f"{output} has training.json, training.md, training.png"])
+    heading, picture = f"Measured on {summary(facts)}.", "![where a step's time goes](training.png)"
+    text = "\n\n".join([heading, training_table(found).markdown(), picture])
+    data = {"format": 1, "machine": facts, "training": plain}
+    return Report("training", text, data, lambda figure: _draw(figure, found), (9.0, 1.6 + 0.5 * len(found)))
 
 
-def _draw(found: Sequence[Steps], path: Path) -> None:
-    from pcfgnat.benchmark.plots import new_figure, save_figure
-
-    figure = new_figure(9.0, 1.6 + 0.5 * len(found))
+def _draw(figure: Any, found: Sequence[Steps]) -> None:
     axes = figure.subplots()
     names = [steps.name for steps in found]
     left = [0.0] * len(found)
@@ -187,4 +194,39 @@ def _draw(found: Sequence[Steps], path: Path) -> None:
     axes.set_xlabel("share of a step's time, %")
     axes.set_xlim(0, 100)
     figure.legend(loc="outside lower center", ncols=5, fontsize=8, frameon=False)
-    save_figure(figure, path)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add(
+        "--config",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="TOML",
+        help="(default: all at the paper's size)",
+    )
+    add("--data", type=Path, metavar="DIR", help="prepared text (default: generated sentences)")
+    add("--threads", type=int, default=1, metavar="N", help="(default: 1)")
+    add("--rounds", type=int, default=10, metavar="N", help="turns of each model (default: 10)")
+    add(
+        "--output", type=Path, default=Path("runs/benchmark"), metavar="DIR", help="(default: runs/benchmark)"
+    )
+    options = parser.parse_args(arguments)
+    facts, size = machine(), Size()
+    configs = {
+        f"{path.parent.name}/{path.stem}": load_config(TrainConfig, path) for path in options.config
+    } or paper_size_configs(size)
+    configs = {name: replace(config, threads=options.threads) for name, config in configs.items()}
+    data = None if options.data is None else Prepared.open(options.data)
+    found = measure_training(configs, data, size.vocabulary, options.rounds)
+    report = training_report(found, facts)
+    report.write(options.output)
+    print(report.text)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from pcfgnat.benchmark.contender import Contender, Runtime
-from pcfgnat.benchmark.synthetic import learn_tokenizer, random_shortlist
+from benchmarks.synthetic import learn_tokenizer, random_shortlist
+from pcfgnat.benchmark.contender import WORKER, Contender
 from pcfgnat.checkpoints.checkpoint import TOKENIZER, describe, save_checkpoint
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.export.ctranslate2 import convert
@@ -134,7 +134,7 @@ class Cache:
     def _contender(
         self,
         network: str,
-        runtime: Runtime,
+        runtime: str,
         decode: str | None,
         precision: str = "float32",
         shortlist: bool = False,
@@ -154,6 +154,7 @@ class Cache:
             precision=precision,
             shortlist=shortlist,
             forced=autoregressive,
+            worker="benchmarks.products" if runtime == "products" else WORKER,
         )
 
 

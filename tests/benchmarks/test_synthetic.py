@@ -1,9 +1,9 @@
 import pytest
 import torch
+from benchmarks.products import Product, pcfg_products
+from benchmarks.synthetic import learn_tokenizer, random_shortlist, sentences
 
-from pcfgnat.benchmark.products import Product, pcfg_products
-from pcfgnat.benchmark.synthetic import learn_tokenizer, random_shortlist, sentences
-from pcfgnat.networks import PCFGNetwork, PCFGConfig
+from pcfgnat.networks import PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.structures import Padded, Search
 from pcfgnat.text import SentencePieceTokenizer

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from benchmarks.synthetic import shortlist_size
 from pcfgnat.benchmark.contender import Contender
 from pcfgnat.benchmark.runners import Runner
-from pcfgnat.benchmark.synthetic import shortlist_size
+from pcfgnat.benchmark.worker import main
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.config import from_dict
 from pcfgnat.networks import PCFGConfig
@@ -159,3 +160,7 @@ def _graph(product: Product) -> bytes:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     content: bytes = model.SerializeToString()
     return content
+
+
+if __name__ == "__main__":  # the process of a contender
+    main(ProductsRunner)
