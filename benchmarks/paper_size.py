@@ -95,7 +95,7 @@ class Cache:
         name = contender.directory.name.split(".")[0]
         self._draw(name)
         if contender.runtime == "onnx":
-            self._say(f"exporting {name} to the engine, {contender.precision}")
+            self._say(f"exporting {name} to onnx, {contender.precision}")
             settings = ExportSettings(contender.precision == "int8", self.shortlist())
             export_onnx(self._directory / name, contender.directory, settings)
         elif contender.runtime == "ctranslate2":

@@ -1,4 +1,4 @@
-"""The matrix products of a one-pass model, counted and timed on their own: what no engine can undercut."""
+"""The matrix products of a one-pass model, counted and timed on their own: what no runtime can undercut."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -67,7 +67,7 @@ def ratio_table(results: Results) -> Table:
 
 
 def limit_table(results: Results) -> Table | None:
-    """Compare the engine with nothing but its matrix products; none if those were not measured."""
+    """Compare the onnx runtime with nothing but its matrix products; none if those were not measured."""
     rows = [
         row
         for threads in results.thread_counts()

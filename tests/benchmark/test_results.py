@@ -66,7 +66,7 @@ def test_quality_stands_beside_time() -> None:
 
 
 def test_contenders_are_chosen_by_pattern() -> None:
-    some = [contender(name) for name in ("pcfg-torch", "pcfg-engine", "ar-torch")]
+    some = [contender(name) for name in ("pcfg-torch", "pcfg-onnx", "ar-torch")]
     assert selected(some, ["*-torch"]) == [some[0], some[2]]
     assert selected(some, []) == some
     with pytest.raises(

@@ -18,11 +18,11 @@ from pcfgnat.benchmark.report import report
 from pcfgnat.benchmark.results import Results
 from pcfgnat.benchmark.run import Grid
 from pcfgnat.benchmark.runners import load_runner
-from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.structures import Padded, Search
+from pcfgnat.decoding import Request, parse_strategy
+from pcfgnat.translator import load_model
 from tests.benchmarks.tiny import TINY, tiny_cache
 
-CHOSEN = ["ar-ctranslate2-int8-greedy*", "pcfg-engine-int8-viterbi-shortlist", "pcfg-products-int8-shortlist"]
+CHOSEN = ["ar-ctranslate2-int8-greedy*", "pcfg-onnx-int8-viterbi-shortlist", "pcfg-products-int8-shortlist"]
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +101,9 @@ def test_a_process_that_dies_says_why(cache: Path) -> None:
 def test_token_by_token_models_write_as_much_as_they_read(cache: Path) -> None:
     tokenizer = tiny_cache(cache).tokenizer()
     sources = tokenizer.encode_all(sentences(tokenizer, 12, 4))
-    model = Checkpoint.open(one(cache, "ar-torch-beam").directory).model()
-    for strategy in ("greedy", "beam"):
-        found = model.translate(Padded.from_lists(sources), Search(strategy, max_length=12))
+    runtime = load_model(one(cache, "ar-torch-beam").directory).runtime
+    for name in ("greedy", "beam"):
+        found = parse_strategy(name, runtime).decode(runtime, sources, Request(max_length=12))
         assert {len(best.ids) for best, *_ in found} == {12}
     foreign = ctranslate2.Translator(str(one(cache, "ar-ctranslate2-int8-beam").directory), intra_threads=1)
     for beam in (1, 5):

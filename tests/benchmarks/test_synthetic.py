@@ -3,9 +3,10 @@ import torch
 from benchmarks.products import Product, pcfg_products
 from benchmarks.synthetic import learn_tokenizer, random_shortlist, sentences
 
+from pcfgnat.decoding import Request, parse_strategy
 from pcfgnat.networks import PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
-from pcfgnat.structures import Padded, Search
+from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text import SentencePieceTokenizer
 
 
@@ -50,9 +51,10 @@ def test_products_are_those_of_the_network(copy_input: bool) -> None:
         shape, upsampling=2, rules=LinkConfig(heads=2, positions=False), copy_input=copy_input
     )
     model = PCFGNetwork(config, 50).eval()
-    source = Padded.from_lists([[2, *range(10, 17), 3]] * 3)
+    runtime, sources = torch_runtime(model), [[2, *range(10, 17), 3]] * 3
+    strategy = parse_strategy("greedy", runtime)
     with torch.profiler.profile(with_flops=True) as profile:
-        model.translate(source, Search("greedy"))
+        strategy.decode(runtime, sources, Request())
     counted = sum(
         event.flops for event in profile.events() if event.name in ("aten::addmm", "aten::mm", "aten::bmm")
     )

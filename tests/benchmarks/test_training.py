@@ -80,9 +80,9 @@ def test_every_model_is_measured_and_every_part_of_the_grammar_found(tmp_path: P
 
 def test_prepared_text_will_do_as_well(world: World) -> None:
     config = replace(paper_size_configs(TINY)["pcfg"], batches=BatchConfig(sentences=4, accumulate=2))
-    model = {**config.model, "transformer": {**config.model["transformer"], "max_positions": 100}}
+    network = {**config.network, "transformer": {**config.network["transformer"], "max_positions": 100}}
     (steps,) = measure_training(
-        {"x": replace(config, model=model)}, Prepared.open(world.prepared), 0, rounds=1
+        {"x": replace(config, network=network)}, Prepared.open(world.prepared), 0, rounds=1
     )
     assert steps.tokens[0] > 8
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pcfgnat.checkpoints.checkpoint import Languages, DecodingDefaults, describe, save_checkpoint
-from pcfgnat.networks import PCFGNetwork, AutoregressiveNetwork, AutoregressiveConfig, Model, PCFGConfig
+from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import DecodingDefaults, Languages
+from pcfgnat.networks import AutoregressiveConfig, AutoregressiveNetwork, Network, PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import (
     LearnSettings,
@@ -56,7 +57,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     _save(root / "teacher", _autoregressive(tokenizer, 0), "autoregressive", tokenizer)
     _save(root / "other", _autoregressive(tokenizer, 1), "autoregressive", tokenizer)
     torch.manual_seed(2)
-    grammar = PCFGNetwork(PCFGConfig(SMALL, upsampling=2, rules=LinkConfig(heads=2)), tokenizer.vocabulary_size)
+    grammar = PCFGNetwork(
+        PCFGConfig(SMALL, upsampling=2, rules=LinkConfig(heads=2)), tokenizer.vocabulary_size
+    )
     _save(root / "grammar", grammar, "pcfg", tokenizer)
     subwords = SubwordTokenizer.from_file(vocabulary)
     _save(root / "marked", _autoregressive(subwords, 3), "autoregressive", subwords)
@@ -85,8 +88,7 @@ def _autoregressive(tokenizer: Tokenizer, seed: int) -> AutoregressiveNetwork:
     return model
 
 
-def _save(directory: Path, model: Model, name: str, tokenizer: Tokenizer) -> None:
-    config = model.config
-    search = DecodingDefaults.of(replace(model.default_search, beam_size=2))
-    description = describe(name, config, tokenizer.vocabulary_size, search)
-    save_checkpoint(directory, model, tokenizer, replace(description, languages=Languages("de", "zh")))
+def _save(directory: Path, network: Network, name: str, tokenizer: Tokenizer) -> None:
+    strategy = "beam:size=2" if name == "autoregressive" else network.default_strategy
+    metadata = describe(name, network.config, tokenizer.vocabulary_size, DecodingDefaults(strategy))
+    save_checkpoint(directory, network, tokenizer, replace(metadata, languages=Languages("de", "zh")))

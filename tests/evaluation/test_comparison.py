@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint, Languages, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint, save_checkpoint
+from pcfgnat.checkpoints.metadata import Languages
 from pcfgnat.evaluation import Comparison, EvaluationSet, Measures, choose_measures, measures_for, parse_betas
 from pcfgnat.text import Prepared
 from pcfgnat.training.config import TrainingError, ValidationConfig
@@ -19,8 +20,8 @@ FILES = EvaluationSet("files", ["a b c d"])
 
 def translating_into(language: str, model: Path, place: Path) -> Path:
     opened = Checkpoint.open(model)
-    description = replace(opened.description, languages=Languages("de", language))
-    save_checkpoint(place, opened.weights(), opened.tokenizer, description)
+    metadata = replace(opened.metadata, languages=Languages("de", language))
+    save_checkpoint(place, opened.weights(), opened.tokenizer, metadata)
     return place
 
 

@@ -30,7 +30,9 @@ class ClusterJob:
     def translator(self, device: str | None = None) -> Translator:
         """Load the model; on another device it has the runtime that it would have on the job's own."""
         onnx = OnnxOptions(threads=self.threads, exact=self.exact)
-        runtime: Literal["torch", "onnx"] = "torch" if exported_for(self.model, self.device) is None else "onnx"
+        runtime: Literal["torch", "onnx"] = (
+            "torch" if exported_for(self.model, self.device) is None else "onnx"
+        )
         return Translator.load(self.model, device or self.device, self.options, runtime, onnx)
 
     def record(self, shard_lines: int) -> dict[str, str]:

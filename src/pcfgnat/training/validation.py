@@ -1,7 +1,7 @@
 """BLEU of a network on the validation set."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
