@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pcfgnat.config import ConfigError, load_toml
+from pcfgnat.config import ConfigError
+from pcfgnat.storage.toml import load_toml
 
 WORDS = (
     "the",

@@ -20,9 +20,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from pcfgnat.config import load_config
 from pcfgnat.networks import NETWORKS, Batch, Model
 from pcfgnat.nn import emission
+from pcfgnat.storage.toml import load_config
 from pcfgnat.structures import Padded, backend
 from pcfgnat.training import TrainConfig
 

@@ -20,11 +20,12 @@ from tqdm import tqdm
 from benchmarks.paper_size import Size
 from benchmarks.regions import PROGRAM, REGIONS, new_profile, seconds_by_region
 from pcfgnat.benchmark.machine import machine, summary
-from pcfgnat.config import load_config, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.networks import NETWORKS, Batch
 from pcfgnat.report import Report, Table
 from pcfgnat.report.statistics import Timing
 from pcfgnat.report.table import milliseconds
+from pcfgnat.storage.toml import load_config
 from pcfgnat.structures import Padded
 from pcfgnat.text import Prepared, batches
 from pcfgnat.text.special import SPECIAL_TOKENS

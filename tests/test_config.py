@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcfgnat.config import (
-    ConfigError,
-    dump_toml,
-    from_dict,
-    load_config,
-    load_toml,
-    override,
-    to_dict,
-)
+from pcfgnat.config import ConfigError, from_dict, override, to_dict
+from pcfgnat.storage.toml import dump_toml, load_config, load_toml
 
 
 @dataclass(frozen=True)

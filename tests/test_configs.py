@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pcfgnat.config import from_dict, load_toml
+from pcfgnat.config import from_dict
 from pcfgnat.networks import NETWORKS
+from pcfgnat.storage.toml import load_toml
 from pcfgnat.text import LearnSettings, PrepareSettings, prepare
 from pcfgnat.training import TrainConfig, train
 from tests.text.bilingual import sentences, write_pair

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.ablation import Judge, Outcome, ablate, read_grid
-from pcfgnat.config import ConfigError, dump_toml
+from pcfgnat.config import ConfigError
+from pcfgnat.storage.toml import dump_toml
 from pcfgnat.text import LearnSettings, PrepareSettings, prepare
 from tests.text.bilingual import sentences, write_pair
 from tests.training.small_runs import settings

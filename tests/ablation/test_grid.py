@@ -9,7 +9,8 @@ import pytest
 
 from pcfgnat.ablation import Grid, Outcome, ablation_report, read_axes, read_grid
 from pcfgnat.ablation.outcome import to_csv
-from pcfgnat.config import ConfigError, dump_toml
+from pcfgnat.config import ConfigError
+from pcfgnat.storage.toml import dump_toml
 from tests.analysis.subjects import png_size
 from tests.training.small_runs import settings
 

@@ -16,9 +16,9 @@ from pcfgnat.checkpoints.checkpoint import (
     Card,
     Checkpoint,
     CheckpointError,
+    DecodingDefaults,
     Description,
     Languages,
-    DecodingDefaults,
     average_checkpoints,
     describe,
     load_weights,
@@ -27,9 +27,9 @@ from pcfgnat.checkpoints.checkpoint import (
     sha256_of,
 )
 from pcfgnat.checkpoints.metadata import replaced
-from pcfgnat.config import SEAL, load_toml, sealed_toml
-from pcfgnat.networks import AutoregressiveNetwork, AutoregressiveConfig
+from pcfgnat.networks import AutoregressiveConfig, AutoregressiveNetwork
 from pcfgnat.nn import TransformerConfig
+from pcfgnat.storage.toml import SEAL, load_toml, sealed_toml
 from pcfgnat.structures import Padded
 from pcfgnat.text import LearnSettings, SentencePieceTokenizer, SubwordTokenizer, Tokenizer
 from tests.text.bilingual import sentences, tree

@@ -10,9 +10,10 @@ from pcfgnat.checkpoints.averaging import averaged
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.checkpoints.formats import lifted, load_metadata
 from pcfgnat.checkpoints.metadata import DecodingDefaults
-from pcfgnat.config import ConfigError, load_toml
+from pcfgnat.config import ConfigError
 from pcfgnat.decoding import Request, parse_strategy
 from pcfgnat.runtimes.torch import torch_runtime
+from pcfgnat.storage.toml import load_toml
 
 FORMAT_1 = Path(__file__).parent / "format1"
 EXPECTED = json.loads((FORMAT_1 / "translations.json").read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ def source(tmp_path: Path) -> Path:
 
 def test_a_worker_translates_as_a_translator_does(world: World, tmp_path: Path, source: Path) -> None:
     for model, pieces in ((world.teacher, False), (world.marked, True)):
-        options = TranslateOptions(decode="greedy")
+        options = TranslateOptions(strategy="greedy")
         output = ShardedFile.begun(source, tmp_path / f"output-{pieces}", {}, shard_lines=5)
         worker = ShardTranslator(ClusterJob(model, source, options, pieces=pieces), output.directory)
         rows = [asdict(shard) for shard in output.missing()]
@@ -43,7 +43,7 @@ def test_a_worker_translates_as_a_translator_does(world: World, tmp_path: Path, 
 
 
 def test_samples_do_not_depend_on_the_worker(world: World, tmp_path: Path, source: Path) -> None:
-    job = ClusterJob(world.teacher, source, TranslateOptions(decode="sample"), seed=3)
+    job = ClusterJob(world.teacher, source, TranslateOptions(strategy="sample", seed=3))
     outputs = [ShardedFile.begun(source, tmp_path / name, {}, shard_lines=5) for name in ("one", "other")]
     for output, order in zip(outputs, (1, -1), strict=True):
         worker = ShardTranslator(job, output.directory)

@@ -128,7 +128,7 @@ def test_translate_gives_what_the_library_gives(
 
 
 def test_translate_with_options(world: World, capsys: Capture) -> None:
-    options = TranslateOptions(decode="beam", beam=4, nbest=3, beta=0.5)
+    options = TranslateOptions(strategy="beam:size=4", results=3, length_penalty=0.5)
     expected = Translator.load(world.teacher, options=options)(LINES[0])
     arguments = (
         "translate",
@@ -136,8 +136,8 @@ def test_translate_with_options(world: World, capsys: Capture) -> None:
         world.teacher,
         "--nbest",
         "3",
-        "--beam",
-        "4",
+        "--decode",
+        "beam:size=4",
         "--beta",
         "0.5",
         LINES[0],
@@ -159,7 +159,7 @@ def test_translate_with_options(world: World, capsys: Capture) -> None:
     assert out(capsys, *sample, "--seed", "5") == first
     assert out(capsys, *sample, "--seed", "6") != first
     found = error(capsys, "translate", "--model", world.teacher, "--decode", "viterbi", "x")
-    assert found == "decode must be one of beam, greedy, sample for this model, got 'viterbi'"
+    assert found == "the strategy must be one of beam, greedy, sample for this model, got 'viterbi'"
 
 
 def test_trees_are_drawn_and_written(world: World, capsys: Capture) -> None:
@@ -313,7 +313,7 @@ def test_evaluate_sweeps_and_tunes(world: World, tmp_path: Path, capsys: Capture
     assert [point["beta"] for point in points] == [0.5, 1.0, 1.5]
     source, reference = Prepared.open(world.prepared).raw("test")
     for point in points:
-        translator = Translator.load(world.grammar, options=TranslateOptions(beta=point["beta"]))
+        translator = Translator.load(world.grammar, options=TranslateOptions(length_penalty=point["beta"]))
         lines = [found.text for found in translator(source)]
         assert measures_for("zh").bleu(lines, reference) == (point["bleu"], point["length_ratio"])
     assert "β varied on test" in text
@@ -321,7 +321,7 @@ def test_evaluate_sweeps_and_tunes(world: World, tmp_path: Path, capsys: Capture
     (system,) = json.loads(result.read_text())["systems"]
     assert system["beta"] == max(system["sweep"], key=lambda point: point["bleu"])["beta"]
     source, reference = Prepared.open(world.prepared).raw("valid")
-    valid = Translator.load(world.grammar, options=TranslateOptions(beta=0.5))(source)
+    valid = Translator.load(world.grammar, options=TranslateOptions(length_penalty=0.5))(source)
     assert (
         measures_for("zh").bleu([str(found) for found in valid], reference)[0] == system["sweep"][0]["bleu"]
     )
@@ -363,7 +363,7 @@ def test_distill(world: World, tmp_path: Path, capsys: Capture) -> None:
     out(capsys, *arguments, *files)
     expected = [
         result.text
-        for result in Translator.load(world.teacher, options=TranslateOptions(decode="greedy"))(source)
+        for result in Translator.load(world.teacher, options=TranslateOptions(strategy="greedy"))(source)
     ]
     assert (tmp_path / "d.de").read_text().splitlines() == source * 2
     assert (tmp_path / "d.zh").read_text().splitlines() == expected * 2
@@ -400,17 +400,17 @@ def test_average_and_info(world: World, tmp_path: Path, capsys: Capture) -> None
     one, two = Checkpoint.open(world.teacher).weights(), Checkpoint.open(world.other).weights()
     assert all(bool((means[name] - (one[name] + two[name]) / 2).abs().max() < 1e-6) for name in means)
     out(capsys, "average", world.teacher, "--half", "--beta", "1.25", "--output", tmp_path / "half")
-    assert Checkpoint.open(tmp_path / "half").description.search.length_penalty == 1.25
+    assert Checkpoint.open(tmp_path / "half").metadata.decoding.length_penalty == 1.25
     halves = Checkpoint.open(tmp_path / "half").weights()
     assert all(bool((halves[name] == one[name].half()).all()) for name in one)
-    assert "average_of" not in Checkpoint.open(tmp_path / "half").description.training
-    assert "must have the same model" in error(
+    assert "average_of" not in Checkpoint.open(tmp_path / "half").metadata.training
+    assert "must be of one network" in error(
         capsys, "average", world.teacher, world.grammar, "--output", tmp_path / "x"
     )
     facts = json.loads(out(capsys, "info", world.grammar, "--json"))
-    assert (facts["model"], facts["tokenizer"], facts["vocabulary"]) == ("pcfg", "sentencepiece", 150)
+    assert (facts["network"], facts["tokenizer"], facts["vocabulary"]) == ("pcfg", "sentencepiece", 150)
     assert facts["parameters"] == sum(
-        weight.numel() for weight in Checkpoint.open(world.grammar).model().parameters()
+        weight.numel() for weight in Checkpoint.open(world.grammar).network().parameters()
     )
     assert facts["strategies"][0] == "viterbi"
     text = out(capsys, "info", world.grammar)
@@ -434,12 +434,12 @@ def test_train(world: World, tmp_path: Path, capsys: Capture) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
         f'data = "{world.prepared}"\noutput = "{tmp_path / "run"}"\nsteps = 9\n'
-        '[model]\nname = "autoregressive"\n'
-        "[model.transformer]\nlayers_encoder = 1\nlayers_decoder = 1\nwidth = 8\nffn = 8\nheads = 1\n"
+        '[network]\nname = "autoregressive"\n[objective]\nname = "cross_entropy"\n'
+        "[network.transformer]\nlayers_encoder = 1\nlayers_decoder = 1\nwidth = 8\nffn = 8\nheads = 1\n"
         "max_positions = 200\n[batches]\nsentences = 8\n[validation]\nsentences = 1\n"
     )
     text = out(capsys, "train", config, "steps=1", "optimiser.warm_up=1", "threads=1")
     assert f"the model is in {tmp_path / 'run' / 'final'}" in text
-    assert Checkpoint.open(tmp_path / "run" / "final").description.training["steps"] == 1
+    assert Checkpoint.open(tmp_path / "run" / "final").metadata.training["steps"] == 1
     assert "unknown key 'stepps'" in error(capsys, "train", config, "stepps=3")
     assert "cannot read" in error(capsys, "train", tmp_path / "missing.toml")

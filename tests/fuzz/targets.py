@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint, DecodingDefaults, describe, save_checkpoint
-from pcfgnat.config import SEAL, load_config, load_toml, sealed_toml
 from pcfgnat.draw import draw_terminal
-from pcfgnat.networks import PCFGNetwork, PCFGConfig
+from pcfgnat.networks import PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.storage.growing import GrowingFiles
+from pcfgnat.storage.toml import SEAL, load_config, load_toml, sealed_toml
 from pcfgnat.structures import ParseTree, SupportTree
 from pcfgnat.text import (
     LearnSettings,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.config import dump_toml
+from pcfgnat.storage.toml import dump_toml
 from pcfgnat.training import train
 from tests.system.hosts import Hosts, why_not
 from tests.training.conftest import prepared

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.config import ConfigError, dump_toml, load_config, load_toml, to_dict
+from pcfgnat.config import ConfigError, to_dict
+from pcfgnat.storage.toml import dump_toml, load_config, load_toml
 from pcfgnat.text.cleaning import CleaningSettings
 from pcfgnat.text.lexicon import learn_shortlist
 from pcfgnat.text.lines import TextError, TextPair

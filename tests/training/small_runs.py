@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pcfgnat.config import dump_toml, from_dict, override
+from pcfgnat.config import from_dict, override
+from pcfgnat.storage.toml import dump_toml
 from pcfgnat.training import TrainConfig
 
 TIMES = ("seconds", "tokens_per_second", "validation_seconds")
 CHILD = """
 import sys
-from pcfgnat.config import load_config
+from pcfgnat.storage.toml import load_config
 from pcfgnat.training import TrainConfig, train
 try:
     result = train(load_config(TrainConfig, sys.argv[1]))

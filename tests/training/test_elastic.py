@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.config import dump_toml
+from pcfgnat.storage.toml import dump_toml
 from tests.training.processes import train_together
 from tests.training.small_runs import figures, hidden, rows, settings
 

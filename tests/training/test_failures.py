@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.checkpoints.checkpoint import CheckpointError
-from pcfgnat.config import ConfigError, dump_toml, from_dict, load_config
+from pcfgnat.config import ConfigError, from_dict
+from pcfgnat.storage.toml import dump_toml, load_config
 from pcfgnat.text import TextError
 from pcfgnat.training import TrainConfig, TrainingError, hardware, train
 from tests.training.conftest import prepared

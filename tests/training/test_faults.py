@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.config import from_dict, load_toml, sealed_toml
+from pcfgnat.config import from_dict
 from pcfgnat.networks import Batch
+from pcfgnat.storage.toml import load_toml, sealed_toml
 from pcfgnat.text import Prepared
 from pcfgnat.training import TrainingError, train
 from pcfgnat.training.config import FaultsConfig

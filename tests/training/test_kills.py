@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.config import dump_toml
+from pcfgnat.storage.toml import dump_toml
 from pcfgnat.training import train
 from tests.support.forked import forked
 from tests.text.bilingual import tree

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.config import load_config
+from pcfgnat.storage.toml import load_config
 from pcfgnat.structures import Padded
 from pcfgnat.training import TrainConfig, train
 from tests.text.bilingual import tree

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from pcfgnat.ablation.runner import INTERRUPTED
-from pcfgnat.config import load_config
+from pcfgnat.storage.toml import load_config
 from pcfgnat.training import TrainConfig, train
 
 

@@ -9,7 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pcfgnat.config import ConfigError, dump_toml, from_dict, load_toml, override, to_dict
+from pcfgnat.config import ConfigError, from_dict, override, to_dict
+from pcfgnat.storage.toml import dump_toml, load_toml
 from pcfgnat.training import TrainConfig
 
 SHORT = {"lambda": "network.upsampling", "l": "network.prefix_depth"}

@@ -13,8 +13,9 @@ from typing import Any
 from pcfgnat.ablation.grid import Cell, Grid
 from pcfgnat.ablation.judge import Exam, Judge
 from pcfgnat.ablation.outcome import Outcome, ablation_report, to_csv
-from pcfgnat.config import ConfigError, dump_toml, from_dict, to_dict
+from pcfgnat.config import ConfigError, from_dict, to_dict
 from pcfgnat.storage.files import lock, write_atomically
+from pcfgnat.storage.toml import dump_toml
 
 RESULTS, TABLE, LOCK = "ablation.json", "ablation.csv", ".lock"
 INTERRUPTED = 3  # exit code of a training that was told to stop

@@ -25,9 +25,10 @@ from pcfgnat.checkpoints.weights import (
     shapes,
     stored_shapes,
 )
-from pcfgnat.config import ConfigError, from_dict, sealed_toml, to_dict
+from pcfgnat.config import ConfigError, from_dict, to_dict
 from pcfgnat.networks import NETWORKS, Network
 from pcfgnat.storage.files import StorageError, replaced_directory
+from pcfgnat.storage.toml import sealed_toml
 from pcfgnat.text import TextError, Tokenizer
 
 WEIGHTS, TOKENIZER, CARD = "model.safetensors", "tokenizer", "README.md"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pcfgnat.checkpoints.metadata import Metadata
-from pcfgnat.config import ConfigError, from_dict, load_toml
+from pcfgnat.config import ConfigError, from_dict
+from pcfgnat.storage.toml import load_toml
 
 METADATA = "checkpoint.toml"
 NETWORK_NAMES = {"vanilla": "slots"}  # in format 1: now

@@ -22,7 +22,7 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Train, and say where the result is."""
-    from pcfgnat.config import load_config
+    from pcfgnat.storage.toml import load_config
     from pcfgnat.training import TrainConfig, train
 
     result = train(load_config(TrainConfig, options.config, options.overrides))

@@ -8,7 +8,7 @@ import numpy as np
 from pcfgnat import __version__
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError, Metadata, model_card, sha256_of
-from pcfgnat.config import dump_toml, load_config, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.export.graph import quantise
 from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
 from pcfgnat.export.network import NetworkGraph, Weights
@@ -29,6 +29,7 @@ from pcfgnat.runtimes.onnx.exported import (
 )
 from pcfgnat.runtimes.onnx.output import SPECIAL
 from pcfgnat.storage.files import StorageError, replaced_directory, write_atomically
+from pcfgnat.storage.toml import dump_toml, load_config
 from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 from pcfgnat.text.special import SPECIAL_TOKENS
 

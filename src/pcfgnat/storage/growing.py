@@ -8,9 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Literal
 
-from pcfgnat.config import load_config, sealed_toml, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.storage.files import lock, sync, write_atomically
 from pcfgnat.storage.job import check_same_job
+from pcfgnat.storage.toml import load_config, sealed_toml
 
 BLOCK = 1 << 20
 

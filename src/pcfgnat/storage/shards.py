@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pcfgnat.config import load_config, sealed_toml, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.storage.files import sync, write_atomically
 from pcfgnat.storage.job import check_same_job
 from pcfgnat.storage.lines import TextError, open_lines
+from pcfgnat.storage.toml import load_config, sealed_toml
 
 MANIFEST = "manifest.toml"
 BLOCK = 1 << 20

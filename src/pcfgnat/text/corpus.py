@@ -17,8 +17,9 @@ from typing import BinaryIO, Literal
 import numpy as np
 from jaxtyping import Int32, Integer, UInt64
 
-from pcfgnat.config import load_config, sealed_toml, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.storage.files import atomic_directory, file_sha256
+from pcfgnat.storage.toml import load_config, sealed_toml
 from pcfgnat.text.lines import TextError
 
 DESCRIPTION = "corpus.toml"

@@ -12,8 +12,9 @@ from jaxtyping import Bool
 from tqdm import tqdm
 
 from pcfgnat import __version__
-from pcfgnat.config import sealed_toml, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.storage.files import atomic_directory, file_sha256
+from pcfgnat.storage.toml import sealed_toml
 from pcfgnat.text.cleaning import CleaningSettings, Encoder
 from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus
 from pcfgnat.text.duplicates import DuplicateFinder

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pcfgnat.config import load_config
 from pcfgnat.storage.files import file_sha256
+from pcfgnat.storage.toml import load_config
 from pcfgnat.text.corpus import ParallelCorpus
 from pcfgnat.text.lines import LineReader, TextError
 from pcfgnat.text.shortlist import SHORTLIST, Shortlist

@@ -13,7 +13,8 @@ from typing import ClassVar, Literal, SupportsIndex, final
 
 import sentencepiece
 
-from pcfgnat.config import load_config, sealed_toml, to_dict
+from pcfgnat.config import to_dict
+from pcfgnat.storage.toml import load_config, sealed_toml
 from pcfgnat.text.lines import TextError
 from pcfgnat.text.special import SPECIAL_TOKENS
 

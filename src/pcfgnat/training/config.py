@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pcfgnat.checkpoints.metadata import Card, DecodingDefaults, differing_keys
-from pcfgnat.config import ConfigError, from_dict, load_config, to_dict
+from pcfgnat.config import ConfigError, from_dict, to_dict
 from pcfgnat.networks import NETWORKS
 from pcfgnat.objectives import OBJECTIVES, Objective
+from pcfgnat.storage.toml import load_config
 from pcfgnat.text import BatchSettings
 
 MAY_CHANGE = (

@@ -3,8 +3,9 @@
 import hashlib
 from pathlib import Path
 
-from pcfgnat.config import dump_toml, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.runtimes.onnx.exported import is_exported
+from pcfgnat.storage.toml import dump_toml
 from pcfgnat.translator.loading import ONNX, describe_model
 from pcfgnat.translator.translator import Translator
 

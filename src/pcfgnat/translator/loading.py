@@ -7,12 +7,13 @@ from typing import Literal
 from pcfgnat.checkpoints.formats import METADATA as CHECKPOINT_METADATA
 from pcfgnat.checkpoints.formats import load_metadata
 from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Metadata
-from pcfgnat.config import ConfigError, load_config
+from pcfgnat.config import ConfigError
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.runtimes.onnx.exported import METADATA as EXPORTED_METADATA
 from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, is_exported
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
+from pcfgnat.storage.toml import load_config
 from pcfgnat.text import Tokenizer
 
 BUNDLED = Path(__file__).parents[1] / "embedded" / "en-de"

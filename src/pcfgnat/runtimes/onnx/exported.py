@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from pcfgnat.checkpoints.metadata import Card, CheckpointError, DecodingDefaults, Languages, sha256_of
-from pcfgnat.config import ConfigError, load_config
+from pcfgnat.config import ConfigError
 from pcfgnat.grammar.canvas import Geometry
+from pcfgnat.storage.toml import load_config
 from pcfgnat.text import TextError, Tokenizer
 
 METADATA, OLD_METADATA = "exported.toml", "engine.toml"

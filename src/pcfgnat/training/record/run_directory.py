@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pcfgnat.config import dump_toml, to_dict
+from pcfgnat.config import to_dict
 from pcfgnat.storage.files import lock, write_atomically
+from pcfgnat.storage.toml import dump_toml
 from pcfgnat.training.config import TrainConfig, TrainingError, check_same_run
 from pcfgnat.training.record.state import StateStore
 

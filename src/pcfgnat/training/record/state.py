@@ -19,8 +19,9 @@ from torch import Tensor
 
 from pcfgnat.checkpoints.metadata import CheckpointError, sha256_of
 from pcfgnat.checkpoints.weights import read_tensors
-from pcfgnat.config import ConfigError, load_config, sealed_toml, to_dict
+from pcfgnat.config import ConfigError, to_dict
 from pcfgnat.storage.files import atomic_directory
+from pcfgnat.storage.toml import load_config, sealed_toml
 from pcfgnat.training.config import TrainingError
 
 TENSORS, FACTS = "state.safetensors", "state.toml"
