@@ -8,6 +8,7 @@ import pytest
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from pcfgnat.checkpoints.metadata import Languages
+from pcfgnat.cli import main
 from pcfgnat.evaluation import Comparison, EvaluationSet, Measures, choose_measures, measures_for, parse_betas
 from pcfgnat.text import Prepared
 from pcfgnat.training.config import TrainingError, ValidationConfig
@@ -71,3 +72,14 @@ def test_values_of_beta() -> None:
     for text, message in (("a:b", "must look like"), ("1:0:0.1", "must go up"), ("0:1:0", "must go up")):
         with pytest.raises(ValueError, match=message):
             parse_betas(text)
+
+
+def test_the_command_knows_the_language_of_a_checkpoint(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", str(world.root / "test.de"), "--reference", str(world.root / "test.zh")]
+    assert main(["evaluate", str(world.teacher), *files, "--limit", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "tok:zh" in printed
+    assert "tok. BLEU" not in printed
+    assert "percentage points above the references" in printed
