@@ -38,7 +38,6 @@ SUFFIXES = {".svg": "svg", ".png": "png", ".tex": "latex", ".dot": "dot", ".gv":
 FORMATS = ("svg", "png", "latex", "dot", "terminal")
 LATTICE_FORMATS = ("svg", "png", "dot")
 EXPECTED = "an object with a tree, as `pcfgnat translate --json` prints it"
-ENDLESS = 10**9  # one row, for programs that wrap nothing
 
 
 @dataclass(frozen=True)
@@ -219,9 +218,9 @@ def _drawn(items: Sequence[Item], form: str, options: argparse.Namespace) -> byt
         return _in_terminal(items, options).encode()
     if form == "latex":
         return latex_document([(item.caption, tree_latex(item.data)) for item in items]).encode()
-    if form == "dot":
-        return "\n".join(scene_dot(_scene(item, ENDLESS, options.lattice)) for item in items).encode()
     page = PAGE if options.width is None else options.width
+    if form == "dot":
+        return "\n".join(scene_dot(_scene(item, page, options.lattice)) for item in items).encode()
     picture = _stacked([_scene(item, page, options.lattice) for item in items])
     if form == "svg":
         return scene_svg(picture, options.theme).encode()
