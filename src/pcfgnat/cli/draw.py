@@ -34,9 +34,17 @@ examples:
   pcfgnat draw "How are you?" --lattice --output lattice.svg
   pcfgnat translate --json --input news.en | pcfgnat draw --json - --format latex
 """
-SUFFIXES = {".svg": "svg", ".png": "png", ".tex": "latex", ".dot": "dot", ".gv": "dot", ".txt": "terminal"}
-FORMATS = ("svg", "png", "latex", "dot", "terminal")
-LATTICE_FORMATS = ("svg", "png", "dot")
+SUFFIXES = {
+    ".svg": "svg",
+    ".png": "png",
+    ".pdf": "pdf",
+    ".tex": "latex",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".txt": "terminal",
+}
+FORMATS = ("svg", "png", "pdf", "latex", "dot", "terminal")
+LATTICE_FORMATS = ("svg", "png", "pdf", "dot")
 EXPECTED = "an object with a tree, as `pcfgnat translate --json` prints it"
 
 
@@ -207,6 +215,7 @@ def _drawn(items: Sequence[Item], form: str, options: argparse.Namespace) -> byt
         latex_document,
         missing_characters,
         scene_dot,
+        scene_pdf,
         scene_png,
         scene_svg,
         tree_latex,
@@ -227,9 +236,10 @@ def _drawn(items: Sequence[Item], form: str, options: argparse.Namespace) -> byt
     missing = missing_characters(picture)
     if missing:
         notice(
-            f"no font of this machine has {missing[:20]!r}: the PNG shows boxes there; an SVG needs none here"
+            f"no font of this machine has {missing[:20]!r}: the {form.upper()} shows boxes there; "
+            "an SVG needs none here"
         )
-    return scene_png(picture, options.theme)
+    return scene_pdf(picture, options.theme) if form == "pdf" else scene_png(picture, options.theme)
 
 
 def _scene(item: Item, page: int, lattice: bool) -> "Scene":
