@@ -25,7 +25,7 @@ def translated(capsys: Capture, world: World, *options: str) -> str:
 
 
 def test_a_text_becomes_a_picture(world: World, tmp_path: Path, capsys: Capture) -> None:
-    for name in ("tree.svg", "tree.png", "tree.tex", "tree.dot", "tree.txt"):
+    for name in ("tree.svg", "tree.png", "tree.pdf", "tree.tex", "tree.dot", "tree.txt"):
         assert out(capsys, "draw", TEXT, "--model", world.grammar, "--output", tmp_path / name) == ""
     tree = Translator.load(world.grammar)(TEXT).tree
     assert tree is not None
@@ -33,6 +33,7 @@ def test_a_text_becomes_a_picture(world: World, tmp_path: Path, capsys: Capture)
     assert [int(node.attrib["data-node"]) for node in root.findall(NODE)] == list(tree.nodes)
     assert TEXT in "".join(root.itertext())
     assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "tree.pdf").read_bytes().startswith(b"%PDF")
     assert r"\begin{forest}" in (tmp_path / "tree.tex").read_text(encoding="utf-8")
     assert (tmp_path / "tree.dot").read_text(encoding="utf-8").startswith("digraph")
     assert draw_terminal(tree.to_dict()) in (tmp_path / "tree.txt").read_text(encoding="utf-8")
@@ -87,6 +88,33 @@ def test_a_lattice(world: World, tmp_path: Path, capsys: Capture) -> None:
     assert len(root.findall(NODE)) > len(used or ())
 
 
+def test_a_lattice_in_every_format(world: World, tmp_path: Path, capsys: Capture) -> None:
+    for name in ("l.png", "l.pdf", "l.tex", "l.dot", "l.txt"):
+        out(capsys, "draw", TEXT, "--model", world.grammar, "--lattice", "--output", tmp_path / name)
+    tree = Translator.load(world.grammar)(TEXT).tree
+    assert tree is not None
+    assert (tmp_path / "l.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "l.pdf").read_bytes().startswith(b"%PDF")
+    total = (tmp_path / "l.dot").read_text(encoding="utf-8").count("[label=")
+    assert total > len(tree)
+    assert (tmp_path / "l.tex").read_text(encoding="utf-8").count(r"\node[box") == total
+    text = (tmp_path / "l.txt").read_text(encoding="utf-8")
+    assert text.startswith(f"{TEXT}\n")
+    assert text.count("●") == len(tree)
+    assert text.count("●") + text.count("○") == total
+
+
+def test_long_captions_and_sentences_are_wrapped(world: World, capsys: Capture) -> None:
+    text = "Der Bär läuft und läuft und läuft und läuft."
+    options = ("draw", text, "--model", world.grammar, "--width", "220")
+    latex = out(capsys, *options, "--format", "latex")
+    assert latex.count(r"\begin{forest}") > 1
+    assert latex.count(r"\sffamily\small") > 2
+    dot = out(capsys, *options, "--format", "dot")
+    assert re.search(r'label="[^"]*\\l[^"]*\\l"', dot)
+    assert len({place.split(",")[1] for place in re.findall(r'pos="([^" ]*)"', dot)}) > 1
+
+
 def test_help_reads_well(capsys: Capture) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["draw", "--help"])
@@ -136,8 +164,7 @@ def test_what_cannot_be_drawn(world: World, tmp_path: Path, capsys: Capture) -> 
     assert "builds none" in error(capsys, "draw", TEXT, "--model", world.teacher)
     assert "either texts or --json" in error(capsys, "draw")
     assert "got both" in error(capsys, "draw", TEXT, "--json", "-")
-    assert "must end in .svg" in error(capsys, "draw", TEXT, "--output", tmp_path / "tree.pdf")
-    assert "as svg, png, dot, not as latex" in error(capsys, "draw", TEXT, "--lattice", "--format", "latex")
+    assert "must end in .svg" in error(capsys, "draw", TEXT, "--output", tmp_path / "tree.gif")
     assert "--lattice needs texts" in error(capsys, "draw", TEXT, "--lattice", "--nbest", "2")
     assert "at least 200 wide" in error(
         capsys, "draw", TEXT, "--model", world.grammar, "--format", "svg", "--width", "10"

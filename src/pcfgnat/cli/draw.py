@@ -44,7 +44,6 @@ SUFFIXES = {
     ".txt": "terminal",
 }
 FORMATS = ("svg", "png", "pdf", "latex", "dot", "terminal")
-LATTICE_FORMATS = ("svg", "png", "pdf", "dot")
 EXPECTED = "an object with a tree, as `pcfgnat translate --json` prints it"
 
 
@@ -97,8 +96,6 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"either texts or --json must be given, got {'both' if options.texts else 'none'}")
     if options.lattice and (options.json is not None or options.results > 1):
         raise ValueError("--lattice needs texts, and goes without --json and --nbest")
-    if options.lattice and form not in LATTICE_FORMATS:
-        raise ValueError(f"a lattice can be drawn as {', '.join(LATTICE_FORMATS)}, not as {form}")
     if options.lattice:
         items = _lattices(options)
     elif options.json is not None:
@@ -210,29 +207,25 @@ def _objects(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _drawn(items: Sequence[Item], form: str, options: argparse.Namespace) -> bytes:
-    from pcfgnat.draw import (
-        PAGE,
-        latex_document,
-        missing_characters,
-        scene_dot,
-        scene_pdf,
-        scene_png,
-        scene_svg,
-        tree_latex,
-    )
+    from pcfgnat.draw import PAGE, scene_dot, scene_svg
 
     if not items:
         raise ValueError("there must be something to draw, got no tree")
     if form == "terminal":
         return _in_terminal(items, options).encode()
     if form == "latex":
-        return latex_document([(item.caption, tree_latex(item.data)) for item in items]).encode()
+        return _in_latex(items, options).encode()
     page = PAGE if options.width is None else options.width
+    scenes = [_scene(item, page, options.lattice) for item in items]
     if form == "dot":
-        return "\n".join(scene_dot(_scene(item, page, options.lattice)) for item in items).encode()
-    picture = _stacked([_scene(item, page, options.lattice) for item in items])
-    if form == "svg":
-        return scene_svg(picture, options.theme).encode()
+        return "\n".join(map(scene_dot, scenes)).encode()
+    picture = _stacked(scenes)
+    return scene_svg(picture, options.theme).encode() if form == "svg" else _figure(picture, form, options)
+
+
+def _figure(picture: "Scene", form: str, options: argparse.Namespace) -> bytes:
+    from pcfgnat.draw import missing_characters, scene_pdf, scene_png
+
     missing = missing_characters(picture)
     if missing:
         notice(
@@ -240,6 +233,14 @@ def _drawn(items: Sequence[Item], form: str, options: argparse.Namespace) -> byt
             "an SVG needs none here"
         )
     return scene_pdf(picture, options.theme) if form == "pdf" else scene_png(picture, options.theme)
+
+
+def _in_latex(items: Sequence[Item], options: argparse.Namespace) -> str:
+    from pcfgnat.draw import TEXT_PAGE, latex_document, lattice_latex, tree_latex
+
+    page = TEXT_PAGE if options.width is None else options.width
+    environment = lattice_latex if options.lattice else tree_latex
+    return latex_document([(item.caption, environment(item.data, page)) for item in items], page)
 
 
 def _scene(item: Item, page: int, lattice: bool) -> "Scene":
@@ -257,10 +258,9 @@ def _stacked(scenes: Sequence["Scene"]) -> "Scene":
 
 
 def _in_terminal(items: Sequence[Item], options: argparse.Namespace) -> str:
-    from pcfgnat.draw import MIN_WIDTH, draw_terminal
+    from pcfgnat.draw import MIN_WIDTH, draw_lattice_terminal, draw_terminal
 
     width = options.width or max(shutil.get_terminal_size((100, 24)).columns, MIN_WIDTH)
     colour = options.output is None and sys.stdout.isatty()
-    return (
-        "\n\n".join(f"{item.caption}\n\n{draw_terminal(item.data, width, colour)}" for item in items) + "\n"
-    )
+    draw = draw_lattice_terminal if options.lattice else draw_terminal
+    return "\n\n".join(f"{item.caption}\n\n{draw(item.data, width, colour)}" for item in items) + "\n"

@@ -73,7 +73,7 @@ def lattice_scene(lattice: Mapping[str, Any], caption: str = "", page: int = PAG
     nodes: Sequence[Mapping[str, Any]] = lattice["nodes"]
     if not nodes:
         raise ValueError("a lattice must have nodes, got none")
-    depths = [_depth(node["node"], lattice["prefix_depth"]) for node in nodes]
+    depths = [symbol_depth(node["node"], lattice["prefix_depth"]) for node in nodes]
     labels, top = heading(caption, page)
     arcs = _arcs(nodes)
     rows = _rows(nodes, depths, arcs, page, top)
@@ -95,7 +95,7 @@ def lattice_scene(lattice: Mapping[str, Any], caption: str = "", page: int = PAG
     )
 
 
-def _depth(node: int, prefix_depth: int) -> int:
+def symbol_depth(node: int, prefix_depth: int) -> int:
     """How far below the main chain a symbol stands: by its height in the complete prefix tree."""
     offset = (node - 1) % (1 << prefix_depth)  # 0 is the main chain
     return prefix_depth - ((offset & -offset).bit_length() - 1) if offset else 0

@@ -49,7 +49,9 @@ def draw_terminal(tree: Mapping[str, Any], width: int = 100, colour: bool = Fals
         sheets.append((label.ljust(gutter), _Sheet([{}])))
         _draw_percentages(sheets[-1][1], nodes, columns, name)
     return "\n\n".join(
-        "\n".join(_render(before, cells, colour) for before, sheet in sheets for cells in sheet.part(*piece))
+        "\n".join(
+            render_cells(before, cells, colour) for before, sheet in sheets for cells in sheet.part(*piece)
+        )
         for piece in _pieces(nodes, columns, room=width - gutter)
     )
 
@@ -106,7 +108,7 @@ def _columns(nodes: Sequence[Node], labels: Iterable[str], room: int) -> list[_C
     columns: list[_Column] = []
     start = 0
     for node, following in zip(nodes, [*nodes[1:], None], strict=True):
-        text = _shorten(text_cells(str(node.get("word", node["token"]))), room - 2)
+        text = shorten_cells(text_cells(str(node.get("word", node["token"]))), room - 2)
         stop = start + max(len(text), *(len(_percent(node, name)) for name in labels), 1)
         columns.append(_Column(start, stop, text))
         start = stop + (2 if following and node["main_chain"] and following["main_chain"] else 1)
@@ -164,7 +166,8 @@ def _percent(node: Node, name: str) -> str:
     return "<1" if 0 < share < 0.5 else f"{share:.0f}"
 
 
-def _shorten(text: tuple[str, ...], room: int) -> tuple[str, ...]:
+def shorten_cells(text: tuple[str, ...], room: int) -> tuple[str, ...]:
+    """Cut a text that takes more columns than there are."""
     if len(text) <= room:
         return text
     kept = text[: room - 1]
@@ -173,7 +176,8 @@ def _shorten(text: tuple[str, ...], room: int) -> tuple[str, ...]:
     return (*kept, "…")
 
 
-def _render(before: str, cells: Sequence[Cell], colour: bool) -> str:
+def render_cells(before: str, cells: Sequence[Cell], colour: bool) -> str:
+    """Write a line of cells, with their styles if it may have colour."""
     if not colour:
         return (before + "".join(cell for cell, _ in cells)).rstrip()
     pieces, current = [before], ""

@@ -99,6 +99,11 @@ def heading(caption: str, page: int) -> tuple[list[Label], float]:
     return labels, MARGIN + (18.0 * len(lines) + 10 if lines else 0.0)
 
 
+def tree_rows(words: Sequence[Word], page: int) -> list[range]:
+    """Return which words stand in which row on a page of some width."""
+    return _balanced(words, _columns(words), page)
+
+
 def _rows(words: Sequence[Word], groups: Sequence[range], page: int, top: float) -> list[Row]:
     columns = _columns(words)
     parts = _balanced(words, columns, page)
