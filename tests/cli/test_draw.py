@@ -71,6 +71,34 @@ def test_the_best_translations_stand_below_each_other(world: World, tmp_path: Pa
     assert len(ElementTree.fromstring(only).findall(NODE)) == len(found.tree or ())
 
 
+def test_translate_draws_the_tree_of_every_candidate(world: World, capsys: Capture) -> None:
+    found = Translator.load(world.grammar, options=TranslateOptions(nbest=3))(TEXT)
+    drawn = out(capsys, "translate", "--model", world.grammar, "--nbest", "3", "--tree", TEXT)
+    assert len(found.candidates) == 3
+    rest = drawn
+    for candidate in found.candidates:
+        assert candidate.tree is not None
+        line, picture = (
+            f"1\t{candidate.score:.4f}\t{candidate.text}\n",
+            draw_terminal(candidate.tree.to_dict()),
+        )
+        assert rest.startswith(f"{line}\n{picture}\n\n")
+        rest = rest.removeprefix(f"{line}\n{picture}\n\n")
+    assert rest == ""
+
+
+def test_translate_draws_every_part_of_every_candidate(world: World, capsys: Capture) -> None:
+    text = f"{TEXT} " * 12
+    found = Translator.load(world.grammar, options=TranslateOptions(nbest=2))(text)
+    assert len(found.parts) > 1
+    trees = [found.trees_of(rank) for rank in range(2)]
+    assert [len(row) for row in trees] == [len(found.parts)] * 2
+    assert main(["translate", "--model", str(world.grammar), "--nbest", "2", "--tree", text]) == 0
+    drawn = capsys.readouterr().out
+    places = [drawn.index(draw_terminal(tree.to_dict())) for tree in (trees[0][0], trees[1][0])]
+    assert drawn.index("1\t") < places[0] < drawn.index("\n1\t") < places[1]
+
+
 def test_a_long_text_is_drawn_in_parts(world: World, capsys: Capture) -> None:
     assert main(["draw", "--model", str(world.grammar), "--format", "dot", f"{TEXT} " * 12]) == 0
     captured = capsys.readouterr()

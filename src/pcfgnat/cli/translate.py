@@ -20,6 +20,7 @@ from pcfgnat.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from pcfgnat.grammar.parse_tree import ParseTree
     from pcfgnat.translator import Translation, Translator
 
 DESCRIPTION = """\
@@ -174,18 +175,18 @@ class _Notices:
 def _shown(translation: "Translation", number: int, options: argparse.Namespace) -> Iterator[str]:
     if options.json:
         yield json.dumps(translation.to_dict(), ensure_ascii=False, allow_nan=False)
-    elif options.results > 1:
-        for candidate in translation.candidates:
-            yield f"{number}\t{candidate.score:.4f}\t{candidate.text}"
-    else:
-        yield translation.text
-    if options.tree:
-        yield from _drawn(translation, colour=options.output is None and sys.stdout.isatty())
+        return
+    colour = options.output is None and sys.stdout.isatty()
+    for rank, candidate in enumerate(translation.candidates):
+        score = f"{number}\t{candidate.score:.4f}\t" if options.results > 1 else ""
+        yield f"{score}{candidate.text}"
+        if options.tree:
+            yield from _drawn(translation.trees_of(rank), colour)
 
 
-def _drawn(translation: "Translation", colour: bool) -> Iterator[str]:
+def _drawn(trees: Sequence["ParseTree"], colour: bool) -> Iterator[str]:
     from pcfgnat.draw import MIN_WIDTH, draw_terminal
 
     width = max(shutil.get_terminal_size((100, 24)).columns, MIN_WIDTH)
-    for tree in translation.trees:
+    for tree in trees:
         yield f"\n{draw_terminal(tree.to_dict(), width, colour)}\n"
