@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 from torch import nn
 
+from pcfgnat.checkpoints.metadata import Card
 from pcfgnat.networks import Batch, Loss, Model
 from pcfgnat.server import ServedModel
 from pcfgnat.server.models import facts_of
@@ -63,7 +64,7 @@ def echo(name: str = "echo") -> tuple[Echo, ServedModel]:
     """Return the model, and the same as it is served."""
     model = Echo()
     translator = Translator(model, TOKENIZER)
-    facts = facts_of(translator, name=name, kind="echo", title="repeats", languages=("", ""))
+    facts = facts_of(translator, name=name, kind="echo", card=Card(title="repeats"), languages=("", ""))
     return model, ServedModel(translator, facts)
 
 

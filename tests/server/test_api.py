@@ -126,7 +126,11 @@ def test_models(client: TestClient) -> None:
     assert (first["name"], first["kind"], first["source"], first["target"]) == ("en-de", "pcfg", "en", "de")
     assert first["decode"] == "viterbi"
     assert first["decode"] in first["strategies"]
+    assert first["beta_strategies"] == ["viterbi"]
+    assert "tatoeba.org" in first["card"]["licence"]
+    assert first["card"]["limits"].startswith("BLEU")
     assert second["name"] == "echo"
+    assert second["card"] == {"licence": "", "data": "", "limits": ""}
     assert found["limits"]["text_characters"] == TEXT_CHARACTERS
 
 

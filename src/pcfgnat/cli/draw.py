@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Translate, and draw the parse trees: the main chain from left to right along one line, prefix trees below it,
-the stronger the more probable; in an SVG the numbers show up under the mouse. Several trees stand below each
+the stronger the more probable; in an SVG, hovering shows the numbers. Several trees are drawn below each
 other.
 """
 EXAMPLE = """\
 examples:
   pcfgnat draw "How are you?" --output tree.svg
   pcfgnat draw "How are you?" --nbest 3 --output trees.png --theme dark
-  pcfgnat draw "How are you?" --lattice --output lattice.svg
+  pcfgnat draw "How are you?" --lattice --output lattice.pdf
   pcfgnat translate --json --input news.en | pcfgnat draw --json - --format latex
 """
 SUFFIXES = {
@@ -60,13 +60,13 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "draw", "draw parse trees", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate and draw")
-    parser.add_argument("--model", type=Path, metavar="DIR", help="a checkpoint (the one that comes along)")
+    parser.add_argument("--model", type=Path, metavar="DIR", help="a checkpoint (default: the bundled model)")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="lines of `translate --json` instead of texts; - is stdin"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to (stdout)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to write (default: stdout)")
     parser.add_argument(
-        "--format", choices=FORMATS, help="(by the suffix of --output; without one, in the terminal)"
+        "--format", choices=FORMATS, help="(default: by the suffix of --output, else terminal)"
     )
     parser.add_argument(
         "--results",
@@ -74,16 +74,22 @@ def add_command(commands: Commands) -> None:
         type=positive,
         default=1,
         metavar="N",
-        help="the N best translations, with trees",
+        help="draw the N best translations (default: 1)",
     )
     parser.add_argument(
-        "--lattice", action="store_true", help="all nodes that could have been used (pcfg and dag)"
+        "--lattice", action="store_true", help="draw all nodes that could have been used (pcfg and dag)"
     )
     parser.add_argument(
-        "--width", type=positive, metavar="N", help="of the page in pixels, or of the terminal in columns"
+        "--width",
+        type=positive,
+        metavar="N",
+        help="of the page in pixels (default: 960, LaTeX: 640), or of the terminal in columns",
     )
     parser.add_argument(
-        "--theme", choices=("auto", "light", "dark"), default="auto", help="auto follows the reader's system"
+        "--theme",
+        choices=("auto", "light", "dark"),
+        default="auto",
+        help="auto follows the reader's system (default: auto)",
     )
     add_decoding_options(parser)
     add_machine_options(parser)
