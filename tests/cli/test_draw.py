@@ -59,7 +59,7 @@ def test_a_tree_alone_is_enough(tmp_path: Path, capsys: Capture) -> None:
 def test_the_best_translations_stand_below_each_other(world: World, tmp_path: Path, capsys: Capture) -> None:
     file = written(tmp_path / "lines.json", translated(capsys, world, "--nbest", "3").strip())
     drawn = out(capsys, "draw", "--json", file, "--nbest", "3", "--format", "svg")
-    found = Translator.load(world.grammar, options=TranslateOptions(nbest=3))(TEXT)
+    found = Translator.load(world.grammar, options=TranslateOptions(results=3))(TEXT)
     text = "".join(ElementTree.fromstring(drawn).itertext())
     assert len(found.candidates) == 3
     places = [text.index(f"{rank}. ") for rank in (1, 2, 3)]
@@ -72,7 +72,7 @@ def test_the_best_translations_stand_below_each_other(world: World, tmp_path: Pa
 
 
 def test_translate_draws_the_tree_of_every_candidate(world: World, capsys: Capture) -> None:
-    found = Translator.load(world.grammar, options=TranslateOptions(nbest=3))(TEXT)
+    found = Translator.load(world.grammar, options=TranslateOptions(results=3))(TEXT)
     drawn = out(capsys, "translate", "--model", world.grammar, "--nbest", "3", "--tree", TEXT)
     assert len(found.candidates) == 3
     rest = drawn
@@ -89,7 +89,7 @@ def test_translate_draws_the_tree_of_every_candidate(world: World, capsys: Captu
 
 def test_translate_draws_every_part_of_every_candidate(world: World, capsys: Capture) -> None:
     text = f"{TEXT} " * 12
-    found = Translator.load(world.grammar, options=TranslateOptions(nbest=2))(text)
+    found = Translator.load(world.grammar, options=TranslateOptions(results=2))(text)
     assert len(found.parts) > 1
     trees = [found.trees_of(rank) for rank in range(2)]
     assert [len(row) for row in trees] == [len(found.parts)] * 2

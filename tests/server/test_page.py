@@ -36,7 +36,10 @@ def slow() -> tuple[Echo, ServedModel]:
 
 @pytest.fixture(scope="module")
 def address(embedded: ServedModel, slow: tuple[Echo, ServedModel]) -> Iterator[str]:
-    with running(create_app({"en-de": embedded, "echo": slow[1]})) as address:
+    _, served = echo("settings")
+    facts = served.facts.model_copy(update={"decode": "viterbi:"})  # a strategy with its settings, here none
+    models = {"en-de": embedded, "echo": slow[1], "settings": ServedModel(served.translator, facts)}
+    with running(create_app(models)) as address:
         yield address
 
 
@@ -77,11 +80,11 @@ def test_settings_change_the_translation(page: Browser, embedded: ServedModel) -
     text = "My brother has bought a new car, but it does not work."
     page.type(text)
     page.choose("decode", "greedy")
-    greedy = embedded.translator.with_options(TranslateOptions(decode="greedy"))(text)
+    greedy = embedded.translator.with_options(TranslateOptions(strategy="greedy"))(text)
     page.until_shown(TRANSLATION, greedy.text)
     page.choose("decode", "viterbi")
     page.set("[name=beta]", "3")
-    longer = embedded.translator.with_options(TranslateOptions(decode="viterbi", beta=3.0))(text)
+    longer = embedded.translator.with_options(TranslateOptions(strategy="viterbi", length_penalty=3.0))(text)
     assert longer.text != greedy.text
     page.until_shown(TRANSLATION, longer.text)
     assert page.shown("[name=beta-value]") == "3.0"
@@ -96,13 +99,27 @@ def test_two_settings_side_by_side(page: Browser) -> None:
     page.type("one two three")
     page.find("#compare").click()
     page.until(lambda: [line.text for line in page.all(TRANSLATION)] == ["one two three"] * 2)
-    assert [entry.get_attribute("value") for entry in page.all("[name=decode]")] == ["viterbi", "greedy"]
+    assert [entry.get_attribute("value") for entry in page.all("[name=decode]")] == [
+        "viterbi",
+        "joint-viterbi",
+    ]
     assert not page.all("mark")
     page.choose("model", "en-de", panel=1)
     page.until(lambda: page.all("mark"))
     assert {panel.rect["y"] for panel in page.all(".panel")} == {page.find(".panel").rect["y"]}
     page.find("#compare").click()
     page.until(lambda: len(page.all(".panel")) == 1 and not page.all("mark"))
+
+
+def test_a_strategy_may_have_settings(page: Browser) -> None:
+    page.choose("model", "settings")
+    page.type("one two")
+    page.until_shown(TRANSLATION, "one two")
+    assert page.find("[name=decode]").get_attribute("value") == "viterbi:"
+    assert page.find("[name=beta]").is_enabled()
+    page.find("#compare").click()
+    page.until(lambda: [line.text for line in page.all(TRANSLATION)] == ["one two"] * 2)
+    assert page.all("[name=decode]")[1].get_attribute("value") == "joint-viterbi"
 
 
 def test_a_node_shows_its_alternatives_to_mouse_and_keyboard(page: Browser) -> None:
@@ -138,11 +155,11 @@ def test_nothing_that_is_typed_or_translated_is_run(page: Browser, text: str) ->
     page.type(text)
     page.until(lambda: page.shown(TRANSLATION))
     page.all(".trees [data-node]")[1].click()
-    page.until(lambda: "cannot" in page.shown(".alternatives") or "needs" in page.shown(".alternatives"))
+    page.until(lambda: page.all(".alternatives li"))
     assert page.chrome.title == "pcfgnat"
     assert not page.all("main script, main img")
     assert text.split()[0] in page.run("return document.querySelector('.trees').textContent")
-    assert any("422" in message for message in page.complaints())  # this model cannot be explained
+    assert text.split()[0] in page.shown(".alternatives")
 
 
 def test_too_much_text_is_refused_in_plain_words(page: Browser) -> None:
@@ -240,14 +257,14 @@ def test_the_length_penalty_is_disabled_where_it_has_no_effect(page: Browser, em
         if strategy == "sample":
             continue
         short, long = (
-            embedded.translator.with_options(TranslateOptions(decode=strategy, beta=beta))(texts)
+            embedded.translator.with_options(TranslateOptions(strategy=strategy, length_penalty=beta))(texts)
             for beta in (-2.0, 5.0)
         )
         page.choose("decode", strategy)
         works = [entry.text for entry in short] != [entry.text for entry in long]
         assert page.find("[name=beta]").is_enabled() == works, strategy
         assert (page.shown("[name=beta-value]") == f"no effect on {strategy}") == (not works)
-    assert embedded.facts.beta_strategies == ["viterbi"]
+    assert embedded.facts.beta_strategies == ["viterbi", "joint-viterbi"]
 
 
 def test_the_model_tells_of_itself(page: Browser, embedded: ServedModel) -> None:
@@ -271,7 +288,7 @@ def test_the_model_tells_of_itself(page: Browser, embedded: ServedModel) -> None
 
 def test_the_best_translations_can_be_chosen(page: Browser, embedded: ServedModel) -> None:
     text = UNSURE
-    found = embedded.translator.with_options(TranslateOptions(nbest=3))(text)
+    found = embedded.translator.with_options(TranslateOptions(results=3))(text)
     page.choose("nbest", "3")
     page.type(text)
     page.until(lambda: len(page.all(".candidates li")) == 3)
