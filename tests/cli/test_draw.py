@@ -25,7 +25,7 @@ def translated(capsys: Capture, world: World, *options: str) -> str:
 
 
 def test_a_text_becomes_a_picture(world: World, tmp_path: Path, capsys: Capture) -> None:
-    for name in ("tree.svg", "tree.png", "tree.tex", "tree.dot", "tree.txt"):
+    for name in ("tree.svg", "tree.png", "tree.pdf", "tree.tex", "tree.dot", "tree.txt"):
         assert out(capsys, "draw", TEXT, "--model", world.grammar, "--output", tmp_path / name) == ""
     tree = Translator.load(world.grammar)(TEXT).tree
     assert tree is not None
@@ -33,6 +33,7 @@ def test_a_text_becomes_a_picture(world: World, tmp_path: Path, capsys: Capture)
     assert [int(node.attrib["data-node"]) for node in root.findall(NODE)] == list(tree.nodes)
     assert TEXT in "".join(root.itertext())
     assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "tree.pdf").read_bytes().startswith(b"%PDF")
     assert r"\begin{forest}" in (tmp_path / "tree.tex").read_text(encoding="utf-8")
     assert (tmp_path / "tree.dot").read_text(encoding="utf-8").startswith("digraph")
     assert draw_terminal(tree.to_dict()) in (tmp_path / "tree.txt").read_text(encoding="utf-8")
@@ -58,7 +59,7 @@ def test_a_tree_alone_is_enough(tmp_path: Path, capsys: Capture) -> None:
 def test_the_best_translations_stand_below_each_other(world: World, tmp_path: Path, capsys: Capture) -> None:
     file = written(tmp_path / "lines.json", translated(capsys, world, "--nbest", "3").strip())
     drawn = out(capsys, "draw", "--json", file, "--nbest", "3", "--format", "svg")
-    found = Translator.load(world.grammar, options=TranslateOptions(nbest=3))(TEXT)
+    found = Translator.load(world.grammar, options=TranslateOptions(results=3))(TEXT)
     text = "".join(ElementTree.fromstring(drawn).itertext())
     assert len(found.candidates) == 3
     places = [text.index(f"{rank}. ") for rank in (1, 2, 3)]
@@ -68,6 +69,34 @@ def test_the_best_translations_stand_below_each_other(world: World, tmp_path: Pa
     assert len(nodes) == sum(len(candidate.tree or ()) for candidate in found.candidates)
     only = out(capsys, "draw", "--json", file, "--format", "svg")
     assert len(ElementTree.fromstring(only).findall(NODE)) == len(found.tree or ())
+
+
+def test_translate_draws_the_tree_of_every_candidate(world: World, capsys: Capture) -> None:
+    found = Translator.load(world.grammar, options=TranslateOptions(results=3))(TEXT)
+    drawn = out(capsys, "translate", "--model", world.grammar, "--nbest", "3", "--tree", TEXT)
+    assert len(found.candidates) == 3
+    rest = drawn
+    for candidate in found.candidates:
+        assert candidate.tree is not None
+        line, picture = (
+            f"1\t{candidate.score:.4f}\t{candidate.text}\n",
+            draw_terminal(candidate.tree.to_dict()),
+        )
+        assert rest.startswith(f"{line}\n{picture}\n\n")
+        rest = rest.removeprefix(f"{line}\n{picture}\n\n")
+    assert rest == ""
+
+
+def test_translate_draws_every_part_of_every_candidate(world: World, capsys: Capture) -> None:
+    text = f"{TEXT} " * 12
+    found = Translator.load(world.grammar, options=TranslateOptions(results=2))(text)
+    assert len(found.parts) > 1
+    trees = [found.trees_of(rank) for rank in range(2)]
+    assert [len(row) for row in trees] == [len(found.parts)] * 2
+    assert main(["translate", "--model", str(world.grammar), "--nbest", "2", "--tree", text]) == 0
+    drawn = capsys.readouterr().out
+    places = [drawn.index(draw_terminal(tree.to_dict())) for tree in (trees[0][0], trees[1][0])]
+    assert drawn.index("1\t") < places[0] < drawn.index("\n1\t") < places[1]
 
 
 def test_a_long_text_is_drawn_in_parts(world: World, capsys: Capture) -> None:
@@ -85,6 +114,33 @@ def test_a_lattice(world: World, tmp_path: Path, capsys: Capture) -> None:
     assert {"node chain", "node unvisited"} <= classes
     used = Translator.load(world.grammar)(TEXT).tree
     assert len(root.findall(NODE)) > len(used or ())
+
+
+def test_a_lattice_in_every_format(world: World, tmp_path: Path, capsys: Capture) -> None:
+    for name in ("l.png", "l.pdf", "l.tex", "l.dot", "l.txt"):
+        out(capsys, "draw", TEXT, "--model", world.grammar, "--lattice", "--output", tmp_path / name)
+    tree = Translator.load(world.grammar)(TEXT).tree
+    assert tree is not None
+    assert (tmp_path / "l.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "l.pdf").read_bytes().startswith(b"%PDF")
+    total = (tmp_path / "l.dot").read_text(encoding="utf-8").count("[label=")
+    assert total > len(tree)
+    assert (tmp_path / "l.tex").read_text(encoding="utf-8").count(r"\node[box") == total
+    text = (tmp_path / "l.txt").read_text(encoding="utf-8")
+    assert text.startswith(f"{TEXT}\n")
+    assert text.count("●") == len(tree)
+    assert text.count("●") + text.count("○") == total
+
+
+def test_long_captions_and_sentences_are_wrapped(world: World, capsys: Capture) -> None:
+    text = "Der Bär läuft und läuft und läuft und läuft."
+    options = ("draw", text, "--model", world.grammar, "--width", "220")
+    latex = out(capsys, *options, "--format", "latex")
+    assert latex.count(r"\begin{forest}") > 1
+    assert latex.count(r"\sffamily\small") > 2
+    dot = out(capsys, *options, "--format", "dot")
+    assert re.search(r'label="[^"]*\\l[^"]*\\l"', dot)
+    assert len({place.split(",")[1] for place in re.findall(r'pos="([^" ]*)"', dot)}) > 1
 
 
 def test_help_reads_well(capsys: Capture) -> None:
@@ -136,8 +192,7 @@ def test_what_cannot_be_drawn(world: World, tmp_path: Path, capsys: Capture) -> 
     assert "builds none" in error(capsys, "draw", TEXT, "--model", world.teacher)
     assert "either texts or --json" in error(capsys, "draw")
     assert "got both" in error(capsys, "draw", TEXT, "--json", "-")
-    assert "must end in .svg" in error(capsys, "draw", TEXT, "--output", tmp_path / "tree.pdf")
-    assert "as svg, png, dot, not as latex" in error(capsys, "draw", TEXT, "--lattice", "--format", "latex")
+    assert "must end in .svg" in error(capsys, "draw", TEXT, "--output", tmp_path / "tree.gif")
     assert "--lattice needs texts" in error(capsys, "draw", TEXT, "--lattice", "--nbest", "2")
     assert "at least 200 wide" in error(
         capsys, "draw", TEXT, "--model", world.grammar, "--format", "svg", "--width", "10"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcfgnat.draw import latex_document, tree_latex
-from pcfgnat.draw.latex import escape_latex
-from tests.draw.trees import chain, full, some_tree, weather
+from pcfgnat.draw import latex_document, lattice_latex, tree_latex
+from pcfgnat.draw.tikz import escape_latex
+from tests.draw.trees import chain, full, some_lattice, some_tree, weather
 
 SPECIAL = [*r"\{}$&#%_^~[],=<>'`-", "--"]
 ENGINES = [name for name in ("pdflatex", "lualatex", "xelatex") if shutil.which(name)]
@@ -91,12 +91,57 @@ def test_a_document_has_everything() -> None:
     assert text.index(r"\usepackage{forest}") < text.index(r"\begin{document}")
 
 
+def test_a_long_sentence_continues_in_further_rows() -> None:
+    text = tree_latex(chain(["<s>", *["▁word"] * 40, "</s>"]))
+    rows = text.split(r"\begin{forest}")[1:]
+    assert len(rows) > 2
+    words = [re.findall(r"name=w(\d+)", row) for row in rows]
+    assert [int(word) for row in words for word in row] == list(range(42))
+    assert max(map(len, words)) <= 14
+    assert text.count(", ->] ([xshift") == text.count(".east) -- ++") == len(rows) - 1
+    for row, names in zip(rows, words, strict=True):
+        assert " -- ".join(f"(w{name})" for name in names) in row
+    assert tree_latex(weather()).count(r"\begin{forest}") == 1
+    with pytest.raises(ValueError, match="at least 200 wide"):
+        tree_latex(weather(), page=100)
+
+
+def test_lines_of_a_caption_stay_apart_and_wrap() -> None:
+    text = latex_document([("The source.\n" + "Wort " * 60, tree_latex(weather()))])
+    lines = [line for line in text.splitlines() if line.startswith(r"{\sffamily\small")]
+    assert lines[0] == r"{\sffamily\small The source.} \\"
+    assert len(lines) > 3
+    assert all(r"\bfseries" in line for line in lines[1:])
+    assert " ".join(lines).count("Wort") == 60
+
+
+def test_a_lattice_has_its_nodes_and_arcs() -> None:
+    lattice = some_lattice(2, seed=3)
+    text = lattice_latex(lattice, page=2000)  # one row: no arc is cut
+    nodes = re.findall(r"\\node\[box.*\{\\(normalsize|footnotesize) (.*)\};", text)
+    assert len(nodes) == len(lattice["nodes"])
+    assert [size == "normalsize" for size, _ in nodes] == [node["visited"] for node in lattice["nodes"]]
+    arcs = re.findall(r"\\draw\[.*;", text)
+    assert all(".. controls" in arc for arc in arcs)
+    used = [arc for arc in arcs if "pcfgnat-muted" not in arc]
+    children = [
+        rule[side]
+        for node in lattice["nodes"]
+        for rule in node["rules"]
+        if rule["chosen"]
+        for side in ("left", "right")
+        if rule[side] is not None
+    ]
+    assert len(used) == len(children)
+
+
 @pytest.mark.skipif(not packages_are_there(), reason="no LaTeX with forest and standalone here")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_it_compiles(engine: str, tmp_path: Path) -> None:
     words = ["<s>", *SPECIAL, "schön", "</s>"]
     caption = "Größe_1 (log P \u22121.5) …"
-    document = latex_document([(caption, tree_latex(chain(words))), ("deep", tree_latex(full()))])
+    pictures = [tree_latex(chain(words)), tree_latex(full()), lattice_latex(some_lattice(3, 5), page=300)]
+    document = latex_document([(caption, picture) for picture in pictures])
     (tmp_path / "tree.tex").write_text(document, encoding="utf-8")
     command = [engine, "-interaction=nonstopmode", "-halt-on-error", "tree.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,6 +1,7 @@
 """Trees to draw."""
 
 import math
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,3 +38,43 @@ def some_tree(depth: int, seed: int, word_length: int = 3) -> dict[str, Any]:
     logs = tuple(-0.3 * i for i in range(len(nodes)))
     words = tuple(f"▁{str(i).zfill(word_length)}" for i in range(len(nodes)))
     return ParseTree(support, nodes, nodes, logs, logs, words).to_dict()
+
+
+def some_lattice(depth: int, seed: int, rules: int = 3) -> dict[str, Any]:
+    """A lattice with one of all trees as its translation, and some random rules at every node."""
+    support = SupportTree({0: 8, 1: 6, 2: 4, 3: 3}[depth], depth)
+    found = derivations(support)
+    chosen = {rule[0]: rule[1:] for rule in found[seed % len(found)].rules}
+    used = set(found[seed % len(found)].nodes)
+    choice = random.Random(seed)
+    nodes = []
+    for node in range(1, support.num_nodes):
+        pairs = list(support.children(node))
+        drawn = set(choice.sample(pairs, min(rules, len(pairs)))) | (
+            {chosen[node]} if node in chosen else set()
+        )
+        word = "<s>" if node == 1 else "</s>" if node == support.num_nodes - 1 else f"▁w{node}"
+        chance = choice.random()
+        nodes.append(
+            {
+                "node": node,
+                "main_chain": support.is_chain(node),
+                "visited": node in used,
+                "word": word,
+                "reach": 1.0 if node in used else choice.random(),
+                "tokens": [
+                    {"token": node, "word": word, "probability": chance},
+                    {"token": 0, "word": "▁other", "probability": 1 - chance},
+                ],
+                "rules": [
+                    {
+                        "left": left or None,
+                        "right": right,
+                        "probability": 1 / len(drawn),
+                        "chosen": chosen.get(node) == (left, right),
+                    }
+                    for left, right in sorted(drawn)
+                ],
+            }
+        )
+    return {"source": "s", "text": "t", "kind": "pcfg", "prefix_depth": depth, "nodes": nodes}

@@ -39,7 +39,7 @@ def test_one_text(client: TestClient, embedded: ServedModel) -> None:
 def test_many_texts_with_options(client: TestClient, embedded: ServedModel) -> None:
     texts = ["How are you?", "", "Where is the train station?"]
     found = translate(client, text=texts, decode="lookahead", beta=0.5, model="en-de")
-    options = TranslateOptions(decode="lookahead", beta=0.5)
+    options = TranslateOptions(strategy="lookahead", length_penalty=0.5)
     expected = embedded.translator.with_options(options)(texts)
     assert [entry["text"] for entry in found["translations"]] == [entry.text for entry in expected]
     assert [entry["source"] for entry in found["translations"]] == texts
@@ -99,7 +99,9 @@ def test_explanations(client: TestClient) -> None:
         assert node["right"] is None or sum(rule["chosen"] for rule in visited[node["node"]]["rules"]) == 1
 
 
-@pytest.mark.parametrize("wanted", [{"text": ""}, {"text": "one", "model": "echo"}, {"text": "a", "top": 0}])
+@pytest.mark.parametrize(
+    "wanted", [{"text": ""}, {"text": "one two " * 10, "model": "echo"}, {"text": "a", "top": 0}]
+)
 def test_what_cannot_be_explained_is_said(client: TestClient, wanted: dict[str, Any]) -> None:
     answer = client.post("/explain", json=wanted)
     assert answer.status_code == 422
@@ -108,7 +110,7 @@ def test_what_cannot_be_explained_is_said(client: TestClient, wanted: dict[str, 
 
 def test_what_runs_on_the_engine_is_explained_too() -> None:
     served = ServedModel.load("en-de", None)
-    options = TranslateOptions(decode="viterbi")
+    options = TranslateOptions(strategy="viterbi")
     (translation,) = served.work(Task(options), ["How are you?"])
     (lattice,) = served.work(Task(options, explain=2), ["How are you?"])
     assert translation["text"]
@@ -126,7 +128,11 @@ def test_models(client: TestClient) -> None:
     assert (first["name"], first["kind"], first["source"], first["target"]) == ("en-de", "pcfg", "en", "de")
     assert first["decode"] == "viterbi"
     assert first["decode"] in first["strategies"]
+    assert first["beta_strategies"] == ["viterbi", "joint-viterbi"]
+    assert "tatoeba.org" in first["card"]["licence"]
+    assert first["card"]["limits"].startswith("BLEU")
     assert second["name"] == "echo"
+    assert second["card"] == {"licence": "", "data": "", "limits": ""}
     assert found["limits"]["text_characters"] == TEXT_CHARACTERS
 
 
@@ -205,7 +211,7 @@ BAD = {
     "much nbest": (b'{"text": "a", "nbest": 1000000}', 422),
     "yes as a word": (b'{"text": "a", "trees": "yes"}', 422),
     "an unknown strategy": (b'{"text": "a", "decode": "guess"}', 422),
-    "a strategy of others": (b'{"text": "a", "decode": "lookahead", "model": "echo"}', 422),
+    "a strategy of others": (b'{"text": "a", "decode": "beam", "model": "echo"}', 422),
     "an unknown model": (b'{"text": "a", "model": "nemo"}', 422),
     "a path as a model": (b'{"text": "a", "model": "../../../etc"}', 422),
     "an unknown picture": (b'{"text": "a", "draw": ["exe"]}', 422),

@@ -24,21 +24,27 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Translate, and draw the parse trees: the main chain from left to right along one line, prefix trees below it,
-the stronger the more probable; in an SVG the numbers show up under the mouse. Several trees stand below each
+the stronger the more probable; in an SVG, hovering shows the numbers. Several trees are drawn below each
 other.
 """
 EXAMPLE = """\
 examples:
   pcfgnat draw "How are you?" --output tree.svg
   pcfgnat draw "How are you?" --nbest 3 --output trees.png --theme dark
-  pcfgnat draw "How are you?" --lattice --output lattice.svg
+  pcfgnat draw "How are you?" --lattice --output lattice.pdf
   pcfgnat translate --json --input news.en | pcfgnat draw --json - --format latex
 """
-SUFFIXES = {".svg": "svg", ".png": "png", ".tex": "latex", ".dot": "dot", ".gv": "dot", ".txt": "terminal"}
-FORMATS = ("svg", "png", "latex", "dot", "terminal")
-LATTICE_FORMATS = ("svg", "png", "dot")
+SUFFIXES = {
+    ".svg": "svg",
+    ".png": "png",
+    ".pdf": "pdf",
+    ".tex": "latex",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".txt": "terminal",
+}
+FORMATS = ("svg", "png", "pdf", "latex", "dot", "terminal")
 EXPECTED = "an object with a tree, as `pcfgnat translate --json` prints it"
-ENDLESS = 10**9  # one row, for programs that wrap nothing
 
 
 @dataclass(frozen=True)
@@ -54,13 +60,13 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "draw", "draw parse trees", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate and draw")
-    parser.add_argument("--model", type=Path, metavar="DIR", help="a checkpoint (the one that comes along)")
+    parser.add_argument("--model", type=Path, metavar="DIR", help="a checkpoint (default: the bundled model)")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="lines of `translate --json` instead of texts; - is stdin"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to (stdout)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to write (default: stdout)")
     parser.add_argument(
-        "--format", choices=FORMATS, help="(by the suffix of --output; without one, in the terminal)"
+        "--format", choices=FORMATS, help="(default: by the suffix of --output, else terminal)"
     )
     parser.add_argument(
         "--results",
@@ -68,16 +74,22 @@ def add_command(commands: Commands) -> None:
         type=positive,
         default=1,
         metavar="N",
-        help="the N best translations, with trees",
+        help="draw the N best translations (default: 1)",
     )
     parser.add_argument(
-        "--lattice", action="store_true", help="all nodes that could have been used (pcfg and dag)"
+        "--lattice", action="store_true", help="draw all nodes that could have been used (pcfg and dag)"
     )
     parser.add_argument(
-        "--width", type=positive, metavar="N", help="of the page in pixels, or of the terminal in columns"
+        "--width",
+        type=positive,
+        metavar="N",
+        help="of the page in pixels (default: 960, LaTeX: 640), or of the terminal in columns",
     )
     parser.add_argument(
-        "--theme", choices=("auto", "light", "dark"), default="auto", help="auto follows the reader's system"
+        "--theme",
+        choices=("auto", "light", "dark"),
+        default="auto",
+        help="auto follows the reader's system (default: auto)",
     )
     add_decoding_options(parser)
     add_machine_options(parser)
@@ -90,8 +102,6 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"either texts or --json must be given, got {'both' if options.texts else 'none'}")
     if options.lattice and (options.json is not None or options.results > 1):
         raise ValueError("--lattice needs texts, and goes without --json and --nbest")
-    if options.lattice and form not in LATTICE_FORMATS:
-        raise ValueError(f"a lattice can be drawn as {', '.join(LATTICE_FORMATS)}, not as {form}")
     if options.lattice:
         items = _lattices(options)
     elif options.json is not None:
@@ -203,34 +213,40 @@ def _objects(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _drawn(items: Sequence[Item], form: str, options: argparse.Namespace) -> bytes:
-    from pcfgnat.draw import (
-        PAGE,
-        latex_document,
-        missing_characters,
-        scene_dot,
-        scene_png,
-        scene_svg,
-        tree_latex,
-    )
+    from pcfgnat.draw import PAGE, scene_dot, scene_svg
 
     if not items:
         raise ValueError("there must be something to draw, got no tree")
     if form == "terminal":
         return _in_terminal(items, options).encode()
     if form == "latex":
-        return latex_document([(item.caption, tree_latex(item.data)) for item in items]).encode()
-    if form == "dot":
-        return "\n".join(scene_dot(_scene(item, ENDLESS, options.lattice)) for item in items).encode()
+        return _in_latex(items, options).encode()
     page = PAGE if options.width is None else options.width
-    picture = _stacked([_scene(item, page, options.lattice) for item in items])
-    if form == "svg":
-        return scene_svg(picture, options.theme).encode()
+    scenes = [_scene(item, page, options.lattice) for item in items]
+    if form == "dot":
+        return "\n".join(map(scene_dot, scenes)).encode()
+    picture = _stacked(scenes)
+    return scene_svg(picture, options.theme).encode() if form == "svg" else _figure(picture, form, options)
+
+
+def _figure(picture: "Scene", form: str, options: argparse.Namespace) -> bytes:
+    from pcfgnat.draw import missing_characters, scene_pdf, scene_png
+
     missing = missing_characters(picture)
     if missing:
         notice(
-            f"no font of this machine has {missing[:20]!r}: the PNG shows boxes there; an SVG needs none here"
+            f"no font of this machine has {missing[:20]!r}: the {form.upper()} shows boxes there; "
+            "an SVG needs none here"
         )
-    return scene_png(picture, options.theme)
+    return scene_pdf(picture, options.theme) if form == "pdf" else scene_png(picture, options.theme)
+
+
+def _in_latex(items: Sequence[Item], options: argparse.Namespace) -> str:
+    from pcfgnat.draw import TEXT_PAGE, latex_document, lattice_latex, tree_latex
+
+    page = TEXT_PAGE if options.width is None else options.width
+    environment = lattice_latex if options.lattice else tree_latex
+    return latex_document([(item.caption, environment(item.data, page)) for item in items], page)
 
 
 def _scene(item: Item, page: int, lattice: bool) -> "Scene":
@@ -248,10 +264,9 @@ def _stacked(scenes: Sequence["Scene"]) -> "Scene":
 
 
 def _in_terminal(items: Sequence[Item], options: argparse.Namespace) -> str:
-    from pcfgnat.draw import MIN_WIDTH, draw_terminal
+    from pcfgnat.draw import MIN_WIDTH, draw_lattice_terminal, draw_terminal
 
     width = options.width or max(shutil.get_terminal_size((100, 24)).columns, MIN_WIDTH)
     colour = options.output is None and sys.stdout.isatty()
-    return (
-        "\n\n".join(f"{item.caption}\n\n{draw_terminal(item.data, width, colour)}" for item in items) + "\n"
-    )
+    draw = draw_lattice_terminal if options.lattice else draw_terminal
+    return "\n\n".join(f"{item.caption}\n\n{draw(item.data, width, colour)}" for item in items) + "\n"

@@ -7,7 +7,8 @@ it has a prefix tree, that tree hangs from the line in front of the word:
                are───┐        a───┐
                    gonna        bigger
 
-SVG, PNG and Graphviz's dot are drawn from one layout of the same kind, `tree_scene`; LaTeX does its own.
+SVG, PNG, PDF and Graphviz's dot are drawn from one layout of the same kind, `tree_scene` or
+`lattice_scene`, and so are lattices in LaTeX, where trees use the package forest.
 """
 
 from collections.abc import Mapping
@@ -15,10 +16,11 @@ from typing import Any
 
 from pcfgnat.draw.data import number_of
 from pcfgnat.draw.dot import scene_dot
+from pcfgnat.draw.figure import missing_characters, scene_pdf, scene_png
 from pcfgnat.draw.html import score_text, translation_html
-from pcfgnat.draw.latex import latex_document, tree_latex
+from pcfgnat.draw.latex import TEXT_PAGE, latex_document, lattice_latex, tree_latex
 from pcfgnat.draw.lattice import lattice_scene
-from pcfgnat.draw.png import missing_characters, scene_png
+from pcfgnat.draw.lattice_terminal import draw_lattice_terminal
 from pcfgnat.draw.scene import Scene, Theme, legend, stacked
 from pcfgnat.draw.svg import scene_svg, svg_style
 from pcfgnat.draw.terminal import MIN_WIDTH, draw_terminal, text_cells
@@ -29,10 +31,13 @@ __all__ = [
     "MIN_PAGE",
     "MIN_WIDTH",
     "PAGE",
+    "TEXT_PAGE",
     "Scene",
     "Theme",
+    "draw_lattice_terminal",
     "draw_terminal",
     "latex_document",
+    "lattice_latex",
     "lattice_scene",
     "lattice_svg",
     "legend",
@@ -40,6 +45,7 @@ __all__ = [
     "number_of",
     "safe",
     "scene_dot",
+    "scene_pdf",
     "scene_png",
     "scene_svg",
     "score_text",

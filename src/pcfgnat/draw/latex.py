@@ -1,33 +1,20 @@
-"""Trees for papers, with LaTeX's package forest: the main chain on one line, prefix trees below it."""
+"""Pictures for papers: trees with LaTeX's package forest, lattices with TikZ.
+
+A tree has its main chain on one line and prefix trees below it; a long sentence continues in further rows.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pcfgnat.draw.data import Word, read_tree
+from pcfgnat.draw.lattice import lattice_scene
+from pcfgnat.draw.text import wrapped
+from pcfgnat.draw.tikz import escape_latex, scene_tikz
+from pcfgnat.draw.tree import check_page, tree_rows
 
-SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "`": r"\textasciigrave{}",
-    "'": r"\textquotesingle{}",
-    "-": "{-}",  # no dashes out of several
-    "\u2212": r"\ensuremath{-}",  # pdfLaTeX knows no minus
-    "␣": r"\textvisiblespace{}",
-    "∅": r"$\emptyset$",
-    "�": "?",
-}
+TEXT_PAGE = 640  # pixels, 17 cm: the text of an A4 page
+FOREST = 1.25  # its letters and gaps are so much narrower than those of a scene, at least
+CAPTION_SIZE = 13.0
 PREAMBLE = r"""% needs \usepackage[T1]{fontenc}, \usepackage{textcomp} and \usepackage{forest};
 % words that are not in Latin letters need LuaLaTeX or XeLaTeX with a font that has them
 """
@@ -40,41 +27,63 @@ DOCUMENT = r"""\documentclass[border=4pt]{standalone}
 %s\end{tabular}
 \end{document}
 """
+LINE = "blue!60!black, thick"
 BEGIN = r"""\begin{forest}
   for tree={font=\sffamily, rounded corners=2pt, inner sep=3pt, s sep=5pt, l sep=9pt,
     text height=1.7ex, text depth=0.5ex, edge={orange!70!black}}
 """
 
 
-def tree_latex(tree: Mapping[str, Any]) -> str:
-    """Return a forest environment; the comment before it says what a document needs for it.
+def tree_latex(tree: Mapping[str, Any], page: int = TEXT_PAGE) -> str:
+    """Return a forest environment, or several in a table; the comment before it names what a document needs.
 
-    Shades are the probabilities of tokens. An invisible root holds the words of the main chain.
+    Shades are the probabilities of tokens. An invisible root holds the words of the main chain. `page` is the
+    width of a row in pixels of 0.75 pt.
     """
+    check_page(page)
     words = read_tree(tree)
+    rows = [_row(words, part) for part in tree_rows(words, round(page * FOREST))]
+    if len(rows) == 1:
+        return PREAMBLE + rows[0]
+    return (
+        PREAMBLE
+        + "\\begin{tabular}{@{}l@{}}\n"
+        + "\\\\\n\\noalign{\\vskip 8pt}\n".join(rows)
+        + "\\end{tabular}\n"
+    )
+
+
+def lattice_latex(lattice: Mapping[str, Any], page: int = TEXT_PAGE) -> str:
+    """Return a tikzpicture of what `Lattice.to_dict` gives."""
+    return scene_tikz(lattice_scene(lattice, page=page))
+
+
+def latex_document(environments: Sequence[tuple[str, str]], page: int = TEXT_PAGE) -> str:
+    """Put captions and environments below each other into a document; the last line of a caption is bold."""
+    rows, room = [], float(page)
+    for caption, environment in environments:
+        *context, own = caption.split("\n")
+        lines = [(line, "") for text in context for line in wrapped(text, room, CAPTION_SIZE)]
+        lines += [(line, r"\bfseries") for line in wrapped(own, room, CAPTION_SIZE)]
+        rows += [rf"{{\sffamily\small{weight} {escape_latex(line)}}} \\" for line, weight in lines]
+        rows += [r"\noalign{\vskip 4pt}", rf"{environment}\\", r"\noalign{\vskip 12pt}", ""]
+    return DOCUMENT.replace("%s", "\n".join(rows))
+
+
+def _row(words: Sequence[Word], part: range) -> str:
+    """Write some words of the sentence; at a cut the line runs out and comes in again."""
+    chain = [words[i] for i in part if words[i].main_chain]
     lines = ["  [, phantom, s sep=14pt"]
-    for word in words:
-        if word.main_chain:
-            lines += _chain_word(word, words)
-    chain = [f"(w{word.position})" for word in words if word.main_chain]
-    lines += ["  ]", rf"  \draw[blue!60!black, thick] {' -- '.join(chain)};", r"\end{forest}", ""]
-    return PREAMBLE + BEGIN + "\n".join(lines)
-
-
-def latex_document(environments: Sequence[tuple[str, str]]) -> str:
-    """Put captions and environments of `tree_latex` below each other into a document of their own."""
-    rows = [
-        (rf"\textsf{{{escape_latex(caption)}}} \\[4pt]" + "\n" if caption else "")
-        + environment
-        + "\\\\[12pt]\n"
-        for caption, environment in environments
-    ]
-    return DOCUMENT.replace("%s", "".join(rows))
-
-
-def escape_latex(text: str) -> str:
-    """Let every character stand for itself."""
-    return "".join(SPECIAL.get(character, character) for character in text)
+    for word in chain:
+        lines += _chain_word(word, words)
+    lines.append("  ]")
+    if len(chain) > 1:
+        lines.append(rf"  \draw[{LINE}] {' -- '.join(f'(w{word.position})' for word in chain)};")
+    if part.start:
+        lines.append(rf"  \draw[{LINE}, ->] ([xshift=-16pt]w{chain[0].position}.west) -- ++(14pt, 0);")
+    if part.stop < len(words):
+        lines.append(rf"  \draw[{LINE}, ->] (w{chain[-1].position}.east) -- ++(14pt, 0);")
+    return BEGIN + "\n".join([*lines, r"\end{forest}", ""])
 
 
 def _chain_word(word: Word, words: Sequence[Word]) -> list[str]:

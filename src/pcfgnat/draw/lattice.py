@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pcfgnat.draw.data import percent
-from pcfgnat.draw.scene import BOLD, FONT_SIZE, SMALL, Box, Role, Scene, Stroke
+from pcfgnat.draw.scene import BOLD, FONT_SIZE, SMALL, Box, Point, Role, Scene, Stroke
 from pcfgnat.draw.text import is_special, safe, shortened, shown
 from pcfgnat.draw.tree import (
     CUT,
@@ -73,7 +73,7 @@ def lattice_scene(lattice: Mapping[str, Any], caption: str = "", page: int = PAG
     nodes: Sequence[Mapping[str, Any]] = lattice["nodes"]
     if not nodes:
         raise ValueError("a lattice must have nodes, got none")
-    depths = [_depth(node["node"], lattice["prefix_depth"]) for node in nodes]
+    depths = [symbol_depth(node["node"], lattice["prefix_depth"]) for node in nodes]
     labels, top = heading(caption, page)
     arcs = _arcs(nodes)
     rows = _rows(nodes, depths, arcs, page, top)
@@ -95,7 +95,7 @@ def lattice_scene(lattice: Mapping[str, Any], caption: str = "", page: int = PAG
     )
 
 
-def _depth(node: int, prefix_depth: int) -> int:
+def symbol_depth(node: int, prefix_depth: int) -> int:
     """How far below the main chain a symbol stands: by its height in the complete prefix tree."""
     offset = (node - 1) % (1 << prefix_depth)  # 0 is the main chain
     return prefix_depth - ((offset & -offset).bit_length() - 1) if offset else 0
@@ -146,9 +146,7 @@ def _rows(
     return rows
 
 
-def _points(
-    arc: Arc, rows: Sequence[Row], depths: Sequence[int], width: float
-) -> list[tuple[tuple[float, float], ...]]:
+def _points(arc: Arc, rows: Sequence[Row], depths: Sequence[int], width: float) -> list[tuple[Point, ...]]:
     """Curves of an arc: one, or one for each row that it goes through."""
     met = [row for row in rows if arc.meets(row.nodes)]
     first, second = met[0], met[-1]
@@ -160,8 +158,7 @@ def _points(
             row.top + HEIGHT / 2 + depths[i] * LEVEL + side * HEIGHT / 2
             for row, i, side in ((first, arc.start, 1), (second, arc.stop, -1))
         )
-        bend = (bottom - top) * 0.75
-        return [((x, top), (x, top + bend), (stop.centre, bottom - bend), (stop.centre, bottom))]
+        return [_descent((x, top), (stop.centre, bottom))]
     up = arc.height * 4 / 3  # where a curve's handles are, for it to rise that high
     if first is second:
         lean = (stop.centre - start.centre) * 0.15
@@ -182,7 +179,16 @@ def _points(
     ]
 
 
-def _stroke(arc: Arc, points: tuple[tuple[float, float], ...], ends: tuple[int, int], depth: int) -> Stroke:
+def _descent(start: Point, stop: Point) -> tuple[Point, ...]:
+    """Bend to the child's column right below the parent, where nothing stands, and then go straight down."""
+    (x, top), (column, bottom) = start, stop
+    turned = min(top + LEVEL - HEIGHT, bottom)
+    bend = (turned - top) * 0.75
+    curve = ((x, top), (x, top + bend), (column, turned - bend), (column, turned))
+    return curve if turned == bottom else (*curve, (column, turned), stop, stop)
+
+
+def _stroke(arc: Arc, points: tuple[Point, ...], ends: tuple[int, int], depth: int) -> Stroke:
     role: Role = "unvisited"
     if arc.chosen:
         role = "chain" if arc.right and depth == 0 else "prefix"

@@ -63,7 +63,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Stroke:
-    """A line through points, or a curve: a first point, two control points and an end.
+    """A line through points, or a curve: a first point, then two control points and an end, once or more.
 
     `ends` names the nodes that it joins.
     """

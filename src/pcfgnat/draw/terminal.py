@@ -10,19 +10,21 @@ tree, that tree hangs from the line in front of the word:
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pcfgnat.draw.data import read_tree
 from pcfgnat.draw.text import characters, is_wide
 
 MIN_WIDTH = 20
+MAX_DEPTH = 64  # beyond it a picture would be mostly blank lines
 PERCENTAGES = {"token_log_prob": "token %", "rule_log_prob": "rule %"}
 STYLES = {"chain": "\x1b[1m", "line": "\x1b[2m", "number": "\x1b[36m", "": ""}
 RESET = "\x1b[0m"
 
 Node = Mapping[str, Any]
 Cell = tuple[str, str]  # what stands in a terminal column, and its style
+BLANK: Cell = (" ", "")
 
 
 def draw_terminal(tree: Mapping[str, Any], width: int = 100, colour: bool = False) -> str:
@@ -37,18 +39,21 @@ def draw_terminal(tree: Mapping[str, Any], width: int = 100, colour: bool = Fals
     nodes: Sequence[Node] = tree["nodes"]
     labels = {name: label for name, label in PERCENTAGES.items() if name in nodes[0]}
     gutter = max((len(label) + 1 for label in labels.values()), default=0)
+    if max(depths) > MAX_DEPTH:
+        raise ValueError(f"a tree in the terminal must have at most {MAX_DEPTH} levels, got {max(depths)}")
     columns = _columns(nodes, labels, room=width - gutter)
-    pieces = []
-    for start, stop in _pieces(nodes, columns, room=width - gutter):
-        canvas = _Canvas(start, stop)
-        _draw_words(canvas, nodes, columns, depths)
-        lines = [(" " * gutter, cells) for cells in canvas.lines()]
-        for name, label in labels.items():
-            canvas = _Canvas(start, stop)
-            _draw_percentages(canvas, nodes, columns, name)
-            lines += [(label.ljust(gutter), cells) for cells in canvas.lines()]
-        pieces.append("\n".join(_render(before, cells, colour) for before, cells in lines))
-    return "\n\n".join(pieces)
+    words = _Sheet([{} for _ in range(max(depths) + 1)])
+    _draw_words(words, nodes, columns, depths)
+    sheets = [(" " * gutter, words)]
+    for name, label in labels.items():
+        sheets.append((label.ljust(gutter), _Sheet([{}])))
+        _draw_percentages(sheets[-1][1], nodes, columns, name)
+    return "\n\n".join(
+        "\n".join(
+            render_cells(before, cells, colour) for before, sheet in sheets for cells in sheet.part(*piece)
+        )
+        for piece in _pieces(nodes, columns, room=width - gutter)
+    )
 
 
 def text_cells(text: str) -> tuple[str, ...]:
@@ -81,21 +86,21 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class _Canvas:
-    """Columns `start … stop - 1` of an endless sheet; what is drawn beside them is lost."""
+class _Sheet:
+    """Rows of cells by column, as wide as the sentence is long; it is drawn once and then cut into parts."""
 
-    start: int
-    stop: int
-    rows: dict[int, dict[int, Cell]] = field(default_factory=dict)
+    rows: list[dict[int, Cell]]
 
     def put(self, row: int, column: int, text: Iterable[str], style: str) -> None:
-        cells = {i: (cell, style) for i, cell in enumerate(text, column) if self.start <= i < self.stop}
-        if cells:
-            self.rows.setdefault(row, {}).update(cells)
+        """Write cells from a column on."""
+        self.rows[row].update((i, (cell, style)) for i, cell in enumerate(text, column))
 
-    def lines(self) -> list[list[Cell]]:
-        rows = [self.rows.get(row, {}) for row in range(max(self.rows, default=0) + 1)]
-        return [[row.get(i, (" ", "")) for i in range(self.start, self.stop)] for row in rows]
+    def part(self, start: int, stop: int) -> list[list[Cell]]:
+        """Return columns `start … stop - 1` of the rows down to the last that has something there."""
+        lines = [[row.get(i, BLANK) for i in range(start, stop)] for row in self.rows]
+        while len(lines) > 1 and all(cell == BLANK for cell in lines[-1]):
+            lines.pop()
+        return lines
 
 
 def _columns(nodes: Sequence[Node], labels: Iterable[str], room: int) -> list[_Column]:
@@ -103,7 +108,7 @@ def _columns(nodes: Sequence[Node], labels: Iterable[str], room: int) -> list[_C
     columns: list[_Column] = []
     start = 0
     for node, following in zip(nodes, [*nodes[1:], None], strict=True):
-        text = _shorten(text_cells(str(node.get("word", node["token"]))), room - 2)
+        text = shorten_cells(text_cells(str(node.get("word", node["token"]))), room - 2)
         stop = start + max(len(text), *(len(_percent(node, name)) for name in labels), 1)
         columns.append(_Column(start, stop, text))
         start = stop + (2 if following and node["main_chain"] and following["main_chain"] else 1)
@@ -117,38 +122,40 @@ def _pieces(nodes: Sequence[Node], columns: Sequence[_Column], room: int) -> lis
     first = 0
     while first < len(columns):
         start = columns[first].start
-        fitting = [i for i in range(first, len(columns)) if stops[i] - start <= room]
-        last = fitting[-1]
+        last = first
+        while last + 1 < len(columns) and stops[last + 1] - start <= room:
+            last += 1
         if last < len(columns) - 1:
-            last = max((i for i in fitting if nodes[i]["main_chain"]), default=last)
+            chain = (i for i in range(last, first - 1, -1) if nodes[i]["main_chain"])
+            last = next(chain, last)
         pieces.append((start, stops[last]))
         first = last + 1
     return pieces
 
 
 def _draw_words(
-    canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Column], depths: Sequence[int]
+    sheet: _Sheet, nodes: Sequence[Node], columns: Sequence[_Column], depths: Sequence[int]
 ) -> None:
-    canvas.put(0, columns[0].right, "─" * (columns[-1].left - columns[0].right), "line")
+    sheet.put(0, columns[0].right, "─" * (columns[-1].left - columns[0].right), "line")
     for node, column, depth in zip(nodes, columns, depths, strict=True):
         left = None if node["left"] is None else columns[node["left"]].centre
         right = None if node["right"] is None else columns[node["right"]].centre
         if node["main_chain"]:
             if left is not None:
-                canvas.put(0, left, "┬", "line")
-            canvas.put(0, column.left, column.text, "chain")
+                sheet.put(0, left, "┬", "line")
+            sheet.put(0, column.left, column.text, "chain")
             continue
         if left is not None:
-            canvas.put(depth, left, "┌" + "─" * (column.left - left - 1), "line")
+            sheet.put(depth, left, "┌" + "─" * (column.left - left - 1), "line")
         if right is not None:
-            canvas.put(depth, column.right, "─" * (right - column.right) + "┐", "line")
-        canvas.put(depth, column.left, column.text, "")
+            sheet.put(depth, column.right, "─" * (right - column.right) + "┐", "line")
+        sheet.put(depth, column.left, column.text, "")
 
 
-def _draw_percentages(canvas: _Canvas, nodes: Sequence[Node], columns: Sequence[_Column], name: str) -> None:
+def _draw_percentages(sheet: _Sheet, nodes: Sequence[Node], columns: Sequence[_Column], name: str) -> None:
     for node, column in zip(nodes, columns, strict=True):
         text = _percent(node, name)
-        canvas.put(0, column.start + (column.stop - column.start - len(text)) // 2, text, "number")
+        sheet.put(0, column.start + (column.stop - column.start - len(text)) // 2, text, "number")
 
 
 def _percent(node: Node, name: str) -> str:
@@ -159,7 +166,8 @@ def _percent(node: Node, name: str) -> str:
     return "<1" if 0 < share < 0.5 else f"{share:.0f}"
 
 
-def _shorten(text: tuple[str, ...], room: int) -> tuple[str, ...]:
+def shorten_cells(text: tuple[str, ...], room: int) -> tuple[str, ...]:
+    """Cut a text that takes more columns than there are."""
     if len(text) <= room:
         return text
     kept = text[: room - 1]
@@ -168,7 +176,8 @@ def _shorten(text: tuple[str, ...], room: int) -> tuple[str, ...]:
     return (*kept, "…")
 
 
-def _render(before: str, cells: Sequence[Cell], colour: bool) -> str:
+def render_cells(before: str, cells: Sequence[Cell], colour: bool) -> str:
+    """Write a line of cells, with their styles if it may have colour."""
     if not colour:
         return (before + "".join(cell for cell, _ in cells)).rstrip()
     pieces, current = [before], ""

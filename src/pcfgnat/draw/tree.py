@@ -43,10 +43,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Row:
-    """Some words of the sentence; `top` is the upper edge of its main chain, `bottom` is below everything."""
+    """Some words of the sentence; `top` is the upper edge of its main chain, `bottom` is below everything.
+
+    `braced` are the words of several pieces, each with the pieces of it that stand in this row.
+    """
 
     words: range
     places: Mapping[int, Place]
+    braced: Sequence[tuple[range, range]]
     top: float
     bottom: float
 
@@ -65,7 +69,7 @@ def tree_scene(tree: Mapping[str, Any], caption: str = "", page: int = PAGE) -> 
     rows = _rows(words, groups, page, top)
     ends = [max(place.right for place in row.places.values()) for row in rows]
     width = max([ends[-1], *(end + CUT for end in ends[:-1])]) + MARGIN
-    braces, names = _braces(words, groups, rows)
+    braces, names = _braces(words, rows)
     sentence = " ".join(word.text for word in words if not word.special)
     return Scene(
         width=max([width, *(label.right + MARGIN for label in captions)]),
@@ -95,18 +99,35 @@ def heading(caption: str, page: int) -> tuple[list[Label], float]:
     return labels, MARGIN + (18.0 * len(lines) + 10 if lines else 0.0)
 
 
+def tree_rows(words: Sequence[Word], page: int) -> list[range]:
+    """Return which words stand in which row on a page of some width."""
+    return _balanced(words, _columns(words), page)
+
+
 def _rows(words: Sequence[Word], groups: Sequence[range], page: int, top: float) -> list[Row]:
     columns = _columns(words)
+    parts = _balanced(words, columns, page)
     rows: list[Row] = []
-    for part in _balanced(words, columns, page):
+    for part, braced in zip(parts, _in_rows(groups, parts), strict=True):
         by = indent(part.start) - columns[part.start].left
         depth = max(words[i].depth for i in part)
-        braced = [[i for i in group if i in part] for group in groups]
-        lowest = [_lowest(words, group) * LEVEL + BRACE for group in braced if group]
+        lowest = [_lowest(words, pieces) * LEVEL + BRACE for _, pieces in braced]
         bottom = top + HEIGHT + max([depth * LEVEL, *lowest])
-        rows.append(Row(part, {i: columns[i].moved(by) for i in part}, top, bottom))
+        rows.append(Row(part, {i: columns[i].moved(by) for i in part}, braced, top, bottom))
         top = bottom + ROW_GAP
     return rows
+
+
+def _in_rows(groups: Sequence[range], parts: Sequence[range]) -> list[list[tuple[range, range]]]:
+    """Return for each row the groups that it has something of, and what."""
+    row_of = [row for row, part in enumerate(parts) for _ in part]
+    found: list[list[tuple[range, range]]] = [[] for _ in parts]
+    for group in groups:
+        for row in range(row_of[group.start], row_of[group.stop - 1] + 1):
+            part = parts[row]
+            inside = range(max(group.start, part.start), min(group.stop, part.stop))
+            found[row].append((group, inside))
+    return found
 
 
 def _columns(words: Sequence[Word]) -> list[Place]:
@@ -261,7 +282,7 @@ def _strength(word: Word) -> float:
     return 1.0 if word.rule_probability is None else word.rule_probability
 
 
-def _lowest(words: Sequence[Word], part: Sequence[int]) -> int:
+def _lowest(words: Sequence[Word], part: range) -> int:
     """How deep these words and the lines that leave them reach."""
     leaving = [words[i].depth + 1 for i in part for child in _hung(words[i]) if child not in part]
     return max([*(words[i].depth for i in part), *leaving])
@@ -273,16 +294,11 @@ def _hung(word: Word) -> list[int]:
     return [child for child in children if child is not None]
 
 
-def _braces(
-    words: Sequence[Word], groups: Sequence[range], rows: Sequence[Row]
-) -> tuple[list[Stroke], list[Label]]:
+def _braces(words: Sequence[Word], rows: Sequence[Row]) -> tuple[list[Stroke], list[Label]]:
     """Join the pieces of a word below them, and write the word there."""
     strokes, labels = [], []
-    for group in groups:
-        for row in rows:
-            part = [i for i in group if i in row.words]
-            if not part:
-                continue
+    for row in rows:
+        for group, part in row.braced:
             left, right = row.places[part[0]].left + 3, row.places[part[-1]].right - 3
             y = row.top + HEIGHT + _lowest(words, part) * LEVEL + 11
             points = ((left, y - 5), (left, y), (right, y), (right, y - 5))

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pcfgnat.decoding import strategy_text
+from pcfgnat.checkpoints.metadata import Card
+from pcfgnat.decoding import strategies_of, strategy_text
 from pcfgnat.runtimes.onnx import OnnxOptions
-from pcfgnat.server.schemas import ModelFacts
+from pcfgnat.server.schemas import ModelCard, ModelFacts
 from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, model_directory
 from pcfgnat.translator.lattice import lattice_of
 
@@ -40,7 +41,7 @@ class ServedModel:
         about = describe_model(place)
         translator = Translator.load(place, device, onnx=onnx)
         languages = (about.languages.source, about.languages.target)
-        facts = facts_of(translator, name, about.network_name, about.card.title, languages)
+        facts = facts_of(translator, name, about.network_name, about.card, languages)
         return cls(translator, facts)
 
     def work(self, task: Task, texts: list[str]) -> list[dict[str, Any]]:
@@ -62,18 +63,21 @@ def _without_trees(translation: Translation) -> Translation:
 
 
 def facts_of(
-    translator: Translator, name: str, kind: str, title: str, languages: tuple[str, str]
+    translator: Translator, name: str, kind: str, card: Card, languages: tuple[str, str]
 ) -> ModelFacts:
     """Describe a translator."""
     source, target = languages
+    known = strategies_of(translator.runtime)
     return ModelFacts(
         name=name,
         kind=kind,
-        title=title,
+        title=card.title,
         source=source,
         target=target,
         strategies=list(translator.strategies),
         decode=strategy_text(translator.strategy),
         beta=translator.request.length_penalty,
+        beta_strategies=[name for name in translator.strategies if known[name].uses_penalty],
         max_source_tokens=translator.runtime.max_source_length,
+        card=ModelCard(licence=card.licence, data=card.data, limits=card.limits),
     )

@@ -166,6 +166,14 @@ class ExplainResponse(BaseModel):
     timing: Timing
 
 
+class ModelCard(BaseModel):
+    """What the people who trained a model say about it; each may be empty."""
+
+    licence: str = ""
+    data: str = ""
+    limits: str = ""
+
+
 class ModelFacts(BaseModel):
     """A model that can be asked."""
 
@@ -177,7 +185,9 @@ class ModelFacts(BaseModel):
     strategies: list[str]
     decode: str = Field(description="its own strategy")
     beta: float = Field(description="its own β")
+    beta_strategies: list[str] = Field(description="the strategies whose results depend on β")
     max_source_tokens: int = Field(description="longer texts are cut")
+    card: ModelCard = Field(default_factory=ModelCard)
 
 
 class RequestLimits(BaseModel):

@@ -28,13 +28,11 @@ class Form:
         """Yield the lines of a translation; `number` is that of its source line, from 1."""
         if self.kind == "json":
             yield json.dumps(translation.to_dict(), ensure_ascii=False, allow_nan=False)
-        elif self.results > 1:
-            for candidate in translation.candidates:
-                yield f"{number}\t{candidate.score:.4f}\t{candidate.text}"
-        else:
-            yield translation.text
-        if self.kind == "tree":
-            for tree in translation.trees:
+            return
+        for rank, candidate in enumerate(translation.candidates):
+            score = f"{number}\t{candidate.score:.4f}\t" if self.results > 1 else ""
+            yield f"{score}{candidate.text}"
+            for tree in translation.trees_of(rank) if self.kind == "tree" else ():
                 yield f"\n{draw_terminal(tree.to_dict(), self.width, self.colour)}\n"
 
     def record(self) -> dict[str, str]:

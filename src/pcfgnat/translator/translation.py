@@ -78,9 +78,14 @@ class Translation:
     @property
     def trees(self) -> tuple[ParseTree, ...]:
         """The tree, or one for each part."""
-        if self.tree is not None:
-            return (self.tree,)
-        return tuple(tree for part in self.parts for tree in part.trees)
+        return self.trees_of(0)
+
+    def trees_of(self, rank: int) -> tuple[ParseTree, ...]:
+        """Return the tree of a candidate, 0 the best, or one for each part."""
+        if self.parts:
+            return tuple(tree for part in self.parts for tree in part.trees_of(rank))
+        tree = self.candidates[rank].tree
+        return () if tree is None else (tree,)
 
     @classmethod
     def empty(cls, source: str) -> "Translation":

@@ -1,8 +1,10 @@
 // The page: a text, one or two panels, and what connects them.
 
 import { known } from "./api.js";
-import { element } from "./dom.js";
-import { Panel } from "./panel.js";
+import { copyText, element } from "./dom.js";
+import { languageName } from "./language.js";
+import { linkOf, readLink } from "./link.js";
+import { Panel, strategyName } from "./panel.js";
 import { startTheme } from "./theme.js";
 
 const EXAMPLES = {
@@ -15,13 +17,16 @@ const compare = document.getElementById("compare");
 const told = document.getElementById("told");
 const place = document.getElementById("panels");
 let panels = [];
+let limits;
 
 startTheme(document.getElementById("theme"));
 start();
 
 async function start() {
   try {
-    const page = { ...(await known()), template: document.getElementById("panel"), changed: greet, translated, tell };
+    const facts = await known();
+    limits = facts.limits;
+    const page = { ...facts, template: document.getElementById("panel"), changed, translated, tell };
     panels = [1, 2].map((number) => new Panel(page, number));
   } catch (error) {
     const again = element("button", { type: "button" }, "Try again");
@@ -30,16 +35,55 @@ async function start() {
     return;
   }
   text.addEventListener("input", () => {
+    remember();
     for (const panel of shown()) panel.soon(text.value);
   });
   compare.addEventListener("change", () => {
     if (compare.checked) panels[1].settings = other(panels[0]);
     layOut();
+    remember();
     translate();
   });
-  layOut();
-  translate();
+  document.getElementById("link").addEventListener("click", copyLink);
+  addEventListener("hashchange", follow);
+  follow();
   watchWidth();
+}
+
+// Show what the address says.
+function follow() {
+  const found = readLink(location.hash);
+  if (found.text !== null) text.value = found.text;
+  compare.checked = found.settings.length > 1;
+  found.settings.forEach((settings, i) => {
+    panels[i].settings = settings;
+  });
+  const missing = found.settings.map(({ model }) => model).find((name) => name && !panels[0].offers(name));
+  if (missing) tell(`The link names the model ${missing}, which this server does not have.`);
+  layOut();
+  count();
+  translate();
+}
+
+// Keep the address up to date, without a new entry in the browser's history.
+function remember() {
+  count();
+  history.replaceState(null, "", linkOf(text.value, shown().map((panel) => panel.settings)));
+}
+
+async function copyLink() {
+  remember();
+  try {
+    await copyText(location.href);
+    tell("Copied the link.");
+  } catch {
+    tell("The browser did not allow copying; the link is in its address bar.");
+  }
+}
+
+function count() {
+  const length = [...text.value].length;
+  document.getElementById("count").textContent = `${length} of ${limits.text_characters} characters`;
 }
 
 function shown() {
@@ -52,6 +96,12 @@ function layOut() {
   greet();
 }
 
+// Settings of a panel have changed.
+function changed() {
+  greet();
+  remember();
+}
+
 // Name the language to type, and offer examples in it.
 function greet() {
   const { source } = panels[0].model;
@@ -61,19 +111,12 @@ function greet() {
     const button = element("button", { type: "button", class: "example" }, example);
     button.addEventListener("click", () => {
       text.value = example;
+      remember();
       translate();
     });
     return button;
   });
   document.getElementById("examples").replaceChildren(...buttons);
-}
-
-function languageName(code) {
-  try {
-    return code && new Intl.DisplayNames(["en"], { type: "language" }).of(code);
-  } catch {
-    return code; // whoever trained the model may have written anything
-  }
 }
 
 function translate() {
@@ -90,7 +133,7 @@ function translated() {
 // Something to compare with: the model's next strategy.
 function other(panel) {
   const { strategies } = panel.model;
-  const next = strategies.indexOf(panel.settings.decode) + 1;
+  const next = strategies.indexOf(strategyName(panel.settings.decode)) + 1;
   return { ...panel.settings, decode: strategies[next % strategies.length] };
 }
 

@@ -33,7 +33,8 @@ function tokens(own, found) {
 
 function rules(tree, own, found, lattice) {
   if (own.right === null) return element("div", {}, element("h4", {}, "Rules"), "A leaf has no rule to choose.");
-  const words = new Map(lattice.nodes.map((node) => [node.node, node]));
+  const words = new Map(lattice.nodes.map(({ node, word }) => [node, { word, used: false }]));
+  for (const { node, word } of tree.nodes) words.set(node, { word, used: true });
   const chosen = [own.left, own.right].map((child) => (child === null ? null : tree.nodes[child].node));
   const rows = found.rules
     .filter(({ left, right, chosen: kept }) => !kept || (left === chosen[0] && right === chosen[1]))
@@ -50,8 +51,8 @@ function rules(tree, own, found, lattice) {
 
 function children(left, right, words) {
   const named = (node) => {
-    const { word, visited } = words.get(node);
-    const how = visited ? {} : { class: "unused", title: "not in this tree" };
+    const { word, used } = words.get(node);
+    const how = used ? {} : { class: "unused", title: "not in this tree" };
     return element("span", how, shown(word), element("sub", {}, String(node)));
   };
   const none = element("span", { class: "none" }, "none");

@@ -1,7 +1,11 @@
 // One set of settings and what comes of it.
 
+import { modelView } from "./about.js";
 import { post } from "./api.js";
+import { candidateList, candidatesOf } from "./candidates.js";
 import { copyText, element } from "./dom.js";
+import { save, translationJson, treesPng } from "./downloads.js";
+import { direction, languageName } from "./language.js";
 import { nodeView } from "./node.js";
 import { treeView } from "./tree.js";
 
@@ -16,6 +20,7 @@ export class Panel {
   #stop = new AbortController();
   #stopNode = new AbortController();
   #copies = {};
+  #answer = null;
   #text = "";
   #pending;
 
@@ -27,23 +32,38 @@ export class Panel {
     this.root.setAttribute("aria-label", `Translation ${number}`);
     this.#find = (selector) => this.root.querySelector(selector);
     this.words = [];
-    const choices = models.map((model) => element("option", { value: model.name }, model.name));
-    this.#find("[name=model]").append(...choices);
-    this.#offer();
-    this.#find("form").addEventListener("submit", (event) => event.preventDefault());
-    this.#find("[name=model]").addEventListener("change", () => {
-      this.#offer();
-      page.changed();
-      this.soon(this.#text);
-    });
-    this.#find("[name=decode]").addEventListener("change", () => this.soon(this.#text));
-    this.#find("[name=beta]").addEventListener("input", () => {
-      this.#showBeta();
-      this.soon(this.#text);
-    });
-    for (const button of this.root.querySelectorAll("[data-copy]")) {
-      button.addEventListener("click", () => this.#copy(button));
+    for (const model of models) {
+      const name = [model.name, direction(model)].filter(Boolean).join(" · ");
+      this.#find("[name=model]").append(element("option", { value: model.name }, name));
     }
+    for (let count = 1; count <= page.limits.nbest; count += 1) {
+      this.#find("[name=nbest]").append(element("option", { value: String(count) }, String(count)));
+    }
+    this.#offer();
+    this.#listen();
+  }
+
+  #listen() {
+    this.#find("form").addEventListener("submit", (event) => event.preventDefault());
+    const changes = { model: () => this.#offer(), decode: () => this.#showBeta(), beta: () => this.#showBeta() };
+    for (const name of ["model", "decode", "beta", "nbest"]) {
+      this.#find(`[name=${name}]`).addEventListener(name === "beta" ? "input" : "change", () => {
+        changes[name]?.();
+        this.#page.changed();
+        this.soon(this.#text);
+      });
+    }
+    for (const button of this.root.querySelectorAll("[data-copy]")) {
+      button.addEventListener("click", () => this.#copy(button.dataset.copy));
+    }
+    for (const button of this.root.querySelectorAll("[data-save]")) {
+      button.addEventListener("click", () => this.#save(button.dataset.save));
+    }
+  }
+
+  // Whether there is a model of this name.
+  offers(name) {
+    return this.#page.models.some((model) => model.name === name);
   }
 
   get model() {
@@ -55,14 +75,20 @@ export class Panel {
       model: this.model.name,
       decode: this.#find("[name=decode]").value,
       beta: Number(this.#find("[name=beta]").value),
+      nbest: Number(this.#find("[name=nbest]").value),
     };
   }
 
-  set settings({ model, decode, beta }) {
-    this.#find("[name=model]").value = model;
+  // Settings may come from a link: what is missing or not possible stays as the model has it.
+  set settings({ model, decode, beta, nbest }) {
+    if (this.offers(model)) this.#find("[name=model]").value = model;
     this.#offer();
-    this.#find("[name=decode]").value = decode;
-    this.#find("[name=beta]").value = beta;
+    const strategies = [...this.#find("[name=decode]").options];
+    const wanted = strategies.find(({ value }) => strategyName(value) === strategyName(decode ?? ""));
+    if (wanted) wanted.selected = true;
+    if (Number.isFinite(Number(beta ?? NaN))) this.#find("[name=beta]").value = beta;
+    const most = this.#page.limits.nbest;
+    this.#find("[name=nbest]").value = String(Math.min(Math.max(Math.trunc(Number(nbest)) || 1, 1), most));
     this.#showBeta();
   }
 
@@ -77,10 +103,11 @@ export class Panel {
   async translate(text) {
     const turn = this.#begin(text);
     const most = this.#page.limits.text_characters;
-    if (!text.trim() || text.length > most) {
+    const length = [...text].length;
+    if (!text.trim() || length > most) {
       this.#done(turn);
       this.#clear();
-      if (text.trim()) this.#fail(`The text has ${text.length} characters; at most ${most} are allowed.`);
+      if (text.trim()) this.#fail(`The text has ${length} characters; at most ${most} are allowed.`);
       return;
     }
     const slow = setTimeout(() => this.#busy("Translating…"), BUSY_AFTER);
@@ -136,7 +163,10 @@ export class Panel {
 
   #clear() {
     this.words = [];
+    this.#answer = null;
     this.#find(".translation").replaceChildren();
+    this.#find(".candidates").replaceChildren();
+    this.#find(".candidates").hidden = true;
     this.#find(".trees").replaceChildren();
     this.#find(".problem").hidden = true;
     this.#find(".notes").hidden = true;
@@ -158,13 +188,29 @@ export class Panel {
   #show(answer, roundTrip) {
     const [translation] = answer.translations;
     this.#clear();
-    this.words = translation.text.split(" ").filter(Boolean);
+    this.#answer = answer;
+    const candidates = candidatesOf(translation);
+    const notes = [...(translation.notes ?? [])];
+    const { nbest, decode } = this.settings;
+    if (translation.pieces.length && candidates.length < nbest) {
+      notes.push(`${strategyName(decode)} found ${candidates.length} of ${nbest} translations`);
+    }
+    this.#find(".notes").textContent = notes.join(". ");
+    this.#find(".notes").hidden = !notes.length;
+    this.#find(".latency").textContent = latency(answer.timing, roundTrip);
+    if (candidates.length > 1) {
+      const rows = candidateList(candidates, this.model.target, (rank) => this.#showCandidate(candidates[rank]));
+      this.#find(".candidates").replaceChildren(...rows);
+      this.#find(".candidates").hidden = false;
+    }
+    this.#showCandidate(candidates[0]);
+  }
+
+  #showCandidate({ text, parts }) {
+    this.#closeNode();
+    this.words = text.split(" ").filter(Boolean);
     this.#find(".translation").lang = this.model.target;
     this.#find(".translation").dir = "auto";
-    this.#find(".notes").textContent = (translation.notes ?? []).join(". ");
-    this.#find(".notes").hidden = !translation.notes;
-    this.#find(".latency").textContent = latency(answer.timing, roundTrip);
-    const parts = (translation.parts ?? [translation]).filter((part) => part.tree);
     const views = parts.map((part) =>
       treeView(part.svg, part.text, (position) => this.#chooseNode(part, position)),
     );
@@ -174,9 +220,10 @@ export class Panel {
       this.#find(".trees").append(element("p", { class: "faint" }, "This model builds no trees."));
     }
     this.#offerCopies({
-      text: translation.text,
+      text,
       svg: parts.map((part) => part.svg).join("\n"),
       latex: parts.map((part) => part.latex).join("\n"),
+      png: parts.map((part) => part.svg),
     });
     this.#page.translated();
   }
@@ -204,17 +251,27 @@ export class Panel {
     this.#find(".alternatives").replaceChildren();
   }
 
+  // Show what the chosen model can do, with its own settings.
   #offer() {
-    const { strategies, decode, beta } = this.model;
-    const choices = strategies.map((name) => element("option", { value: name }, name));
+    const { model } = this;
+    const own = strategyName(model.decode); // it may have settings, as beam:size=5
+    const choices = model.strategies.map((name) => {
+      const value = name === own ? model.decode : name;
+      return element("option", { value }, name);
+    });
     this.#find("[name=decode]").replaceChildren(...choices);
-    this.#find("[name=decode]").value = decode;
-    this.#find("[name=beta]").value = beta;
+    this.#find("[name=decode]").value = model.decode;
+    this.#find("[name=beta]").value = model.beta;
+    this.#find(".target").textContent = languageName(model.target) || "Translation";
+    this.#find(".about dl").replaceChildren(...modelView(model, this.#page.limits));
     this.#showBeta();
   }
 
   #showBeta() {
-    this.#find("[name=beta-value]").textContent = Number(this.#find("[name=beta]").value).toFixed(1);
+    const { decode, beta } = this.settings;
+    const works = this.model.beta_strategies.includes(strategyName(decode));
+    this.#find("[name=beta]").disabled = !works;
+    this.#find("[name=beta-value]").textContent = works ? beta.toFixed(1) : `no effect on ${strategyName(decode)}`;
   }
 
   #offerCopies(copies) {
@@ -222,10 +279,11 @@ export class Panel {
     for (const button of this.root.querySelectorAll("[data-copy]")) {
       button.disabled = !copies[button.dataset.copy];
     }
+    this.#find("[data-save=png]").disabled = !copies.png?.length;
+    this.#find("[data-save=json]").disabled = !copies.text;
   }
 
-  async #copy(button) {
-    const kind = button.dataset.copy;
+  async #copy(kind) {
     try {
       await copyText(this.#copies[kind]);
       this.#page.tell(`Copied the ${{ text: "text", svg: "tree as SVG", latex: "tree as LaTeX" }[kind]}.`);
@@ -233,6 +291,21 @@ export class Panel {
       this.#page.tell("The browser did not allow copying.");
     }
   }
+
+  async #save(kind) {
+    try {
+      const blob = kind === "png" ? await treesPng(this.#copies.png) : translationJson(this.#answer);
+      save(blob, `${kind === "png" ? "tree" : "translation"}.${kind}`);
+      this.#page.tell(`Saved the ${kind === "png" ? "tree" : "translation"}.`);
+    } catch (error) {
+      this.#page.tell(`It could not be saved: ${error.message}.`);
+    }
+  }
+}
+
+// The name of a strategy without its settings.
+export function strategyName(decode) {
+  return decode.split(":")[0];
 }
 
 function latency({ model_ms, queue_ms, batch_texts }, roundTrip) {

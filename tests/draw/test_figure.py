@@ -1,9 +1,13 @@
+import re
+import shutil
 import struct
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from pcfgnat.draw import missing_characters, scene_png, tree_scene
+from pcfgnat.draw import missing_characters, scene_pdf, scene_png, tree_scene
 from tests.draw.trees import chain, weather
 
 
@@ -44,10 +48,12 @@ def test_characters_without_a_font_are_told() -> None:
 
 
 def test_matplotlib_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pcfgnat.draw.png.find_spec", lambda name: None)
+    monkeypatch.setattr("pcfgnat.draw.figure.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="a PNG needs matplotlib"):
         scene_png(tree_scene(weather()))
-    with pytest.raises(ValueError, match="a PNG needs matplotlib"):
+    with pytest.raises(ValueError, match="a PDF needs matplotlib"):
+        scene_pdf(tree_scene(weather()))
+    with pytest.raises(ValueError, match="a PNG or PDF needs matplotlib"):
         missing_characters(tree_scene(weather()))
 
 
@@ -55,3 +61,25 @@ def test_too_much_is_refused() -> None:
     scene = replace(tree_scene(weather()), height=40_000.0)
     with pytest.raises(ValueError, match=r"at most 65535 pixels on a side, got .* by 80000"):
         scene_png(scene)
+    with pytest.raises(ValueError, match=r"at most 14400 points on a side, got .* by 30000"):
+        scene_pdf(scene)
+
+
+def test_a_pdf_has_the_size_of_its_scene_and_is_always_the_same() -> None:
+    scene = tree_scene(weather(), caption="100 % ö")
+    drawn = scene_pdf(scene)
+    assert drawn.startswith(b"%PDF-1.")
+    box = re.search(rb"/MediaBox \[ 0 0 ([0-9.]+) ([0-9.]+) \]", drawn)
+    assert box is not None
+    assert [float(side) for side in box.groups()] == pytest.approx([0.75 * scene.width, 0.75 * scene.height])
+    assert scene_pdf(scene) == drawn
+    assert scene_pdf(scene, "dark") != drawn
+
+
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="no pdftotext here")
+def test_a_pdf_can_be_searched(tmp_path: Path) -> None:
+    (tmp_path / "tree.pdf").write_bytes(scene_pdf(tree_scene(weather(), caption="Nice today ö")))
+    command = ["pdftotext", str(tmp_path / "tree.pdf"), "-"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert {"Das", "Wetter", "ist", "heute", "schö", "n"} <= set(text.split())
+    assert "Nice today ö" in text

@@ -1,4 +1,4 @@
-"""Scenes as PNG, drawn with matplotlib (extra `train`)."""
+"""Scenes as PNG and PDF, drawn with matplotlib (extra `train`)."""
 
 import io
 import logging
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DPI = 96.0  # a unit of a scene is a pixel at scale 1
 POINT = 72 / DPI
 MOST_PIXELS = 2**16 - 1
+MOST_POINTS = 14_400  # 200 inches, more than which many readers refuse
 Colour = str | tuple[float, float, float, float]
 ALIGNMENTS: dict[str, Literal["left", "center", "right"]] = {
     "start": "left",
@@ -29,18 +30,31 @@ FONT = "DejaVu Sans"  # comes with matplotlib
 
 def scene_png(scene: Scene, theme: Theme = "auto", scale: float = 2.0) -> bytes:
     """Draw a scene with `scale` pixels for each of its own; `auto` is light here."""
-    _require_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+    _require_matplotlib("a PNG")
     if max(scene.width, scene.height) * scale > MOST_PIXELS:
         raise ValueError(
             f"a PNG must have at most {MOST_PIXELS} pixels on a side, got "
             f"{scene.width * scale:.0f} by {scene.height * scale:.0f}: draw fewer sentences, or SVG"
         )
+    return _saved(_figure(scene, theme, DPI * scale), "png", {"Software": None})
+
+
+def scene_pdf(scene: Scene, theme: Theme = "auto") -> bytes:
+    """Draw a scene on one page of its own size, with text that can be searched; `auto` is light here."""
+    _require_matplotlib("a PDF")
+    if max(scene.width, scene.height) * POINT > MOST_POINTS:
+        raise ValueError(
+            f"a PDF must have at most {MOST_POINTS} points on a side, got "
+            f"{scene.width * POINT:.0f} by {scene.height * POINT:.0f}: draw fewer sentences, or SVG"
+        )
+    return _saved(_figure(scene, theme, 72.0), "pdf", {"CreationDate": None, "Title": scene.description})
+
+
+def _figure(scene: Scene, theme: Theme, dpi: float) -> "Figure":
+    from matplotlib.figure import Figure
+
     palette = DARK if theme == "dark" else LIGHT
-    figure = Figure(figsize=(scene.width / DPI, scene.height / DPI), dpi=DPI * scale, facecolor=palette.paper)
-    FigureCanvasAgg(figure)
+    figure = Figure(figsize=(scene.width / DPI, scene.height / DPI), dpi=dpi, facecolor=palette.paper)
     fonts = [FONT, *_fallbacks(_characters(scene))]
     for stroke in scene.strokes:
         _draw_stroke(figure, scene, stroke, palette)
@@ -48,9 +62,15 @@ def scene_png(scene: Scene, theme: Theme = "auto", scale: float = 2.0) -> bytes:
         _draw_box(figure, scene, box, palette, fonts)
     for label in scene.labels:
         _draw_label(figure, scene, label, palette, fonts)
+    return figure
+
+
+def _saved(figure: "Figure", form: str, metadata: dict[str, str | None]) -> bytes:
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
-    with _quiet():
-        figure.savefig(buffer, format="png", facecolor=palette.paper, metadata={"Software": None})
+    with _quiet(), rc_context({"pdf.fonttype": 42}):  # TrueType: the default's letters are drawings
+        figure.savefig(buffer, format=form, facecolor=figure.get_facecolor(), metadata=metadata)
     return buffer.getvalue()
 
 
@@ -69,8 +89,8 @@ def _quiet() -> Iterator[None]:
 
 
 def missing_characters(scene: Scene) -> str:
-    """Return the characters that no font of this machine can draw in a PNG."""
-    _require_matplotlib()
+    """Return the characters that no font of this machine can draw in a PNG or PDF."""
+    _require_matplotlib("a PNG or PDF")
     wanted = _characters(scene)
     covered = _covered(FONT, wanted)
     for name in _fallbacks(wanted):
@@ -78,9 +98,9 @@ def missing_characters(scene: Scene) -> str:
     return "".join(sorted(wanted - covered))
 
 
-def _require_matplotlib() -> None:
+def _require_matplotlib(what: str) -> None:
     if find_spec("matplotlib") is None:
-        raise ValueError("a PNG needs matplotlib: pip install 'pcfgnat[train]', or draw an SVG")
+        raise ValueError(f"{what} needs matplotlib: pip install 'pcfgnat[train]', or draw an SVG")
 
 
 def _draw_stroke(figure: "Figure", scene: Scene, stroke: Stroke, palette: Palette) -> None:
