@@ -14,6 +14,14 @@ NO_TOKEN = -1
 
 
 @jit
+def clear(best, first, second):
+    """Make everything impossible."""
+    best[:] = NEG_INF
+    second[:] = NEG_INF
+    first[:] = NO_TOKEN
+
+
+@jit
 def raise_row(best, first, second, a, x, q, weight, pairs, top, onto_best, onto_first, onto_second):
     """`onto[q, r] = max(onto[q, r], weight + table[a, x, q, r])` for all r, of pairs if wanted."""
     if not pairs:
@@ -79,6 +87,44 @@ def exists(a, x, stop, bottom):
 
 
 @jit
+def collect_after(
+    chain, prefix, stop, offsets, lefts, moves, first_move, accepting, pairs, best, first, second, a, x,
+    after_best, after_first, after_second,
+):  # fmt: skip
+    """Enter what may follow the token of (a, x): moves inside the block, later blocks, or the end."""
+    block, states, longest = chain.shape[1], offsets.shape[0], best.shape[3] - 1
+    clear(after_best, after_first, after_second)
+    for q in range(after_best.shape[0]):
+        if offsets[x] < block:
+            for move in range(first_move[x], first_move[x + 1]):
+                rule, y = moves[move, 0], moves[move, 1]
+                weight = np.float64(prefix[a, rule]) if rule >= 0 else 0.0
+                raise_row(
+                    best,
+                    first,
+                    second,
+                    a,
+                    y,
+                    q,
+                    weight,
+                    pairs,
+                    longest,
+                    after_best,
+                    after_first,
+                    after_second,
+                )
+        elif a == stop - 1:
+            after_best[q, 0] = 0.0 if accepting[q] else NEG_INF
+        else:
+            for c in range(a + 1, stop):
+                weight = np.float64(chain[a, lefts[x], c])
+                raise_row(
+                    best, first, second, c, states, q, weight, pairs, most_tokens(c, stop, block, longest),
+                    after_best, after_first, after_second,
+                )  # fmt: skip
+
+
+@jit
 def fill_continuations(
     chain, prefix, stop, offsets, lefts, moves, first_move, entries, ids, scores, repeats, table, accepting,
     pairs, best, first, second,
@@ -89,35 +135,16 @@ def fill_continuations(
     bottom = states - block  # the main-chain nodes' states come last, by left child
     after_best, after_second = np.empty((automaton, longest + 1)), np.empty((automaton, longest + 1))
     after_first = np.empty((automaton, longest + 1), dtype=np.int64)
-    best[:] = NEG_INF
-    second[:] = NEG_INF
-    first[:] = NO_TOKEN
+    clear(best, first, second)
     for a in range(stop - 1, -1, -1):
         top = most_tokens(a, stop, block, longest)
         for x in range(states - 1, -1, -1):
             if not exists(a, x, stop, bottom):
                 continue
-            after_best[:] = NEG_INF
-            after_second[:] = NEG_INF
-            after_first[:] = NO_TOKEN
-            for q in range(automaton):
-                if offsets[x] < block:
-                    for move in range(first_move[x], first_move[x + 1]):
-                        rule, y = moves[move, 0], moves[move, 1]
-                        weight = np.float64(prefix[a, rule]) if rule >= 0 else 0.0
-                        raise_row(
-                            best, first, second, a, y, q, weight, pairs, top, after_best, after_first,
-                            after_second,
-                        )  # fmt: skip
-                elif a == stop - 1:
-                    after_best[q, 0] = 0.0 if accepting[q] else NEG_INF
-                else:
-                    for c in range(a + 1, stop):
-                        weight = np.float64(chain[a, lefts[x], c])
-                        raise_row(
-                            best, first, second, c, states, q, weight, pairs,
-                            most_tokens(c, stop, block, longest), after_best, after_first, after_second,
-                        )  # fmt: skip
+            collect_after(
+                chain, prefix, stop, offsets, lefts, moves, first_move, accepting, pairs, best, first, second,
+                a, x, after_best, after_first, after_second,
+            )  # fmt: skip
             symbol = 1 + (a - 1) * block + offsets[x]
             for q in range(automaton):
                 for j in range(candidates):
@@ -127,13 +154,18 @@ def fill_continuations(
                             best, first, second, a, x, q, ids[symbol, j], scores[symbol, j],
                             repeats[symbol, j], pairs, top, after, after_best, after_first, after_second,
                         )  # fmt: skip
+        clear(after_best, after_first, after_second)
         for e in range(entries.shape[0]):
             if exists(a, entries[e], stop, bottom):
                 for q in range(automaton):
                     raise_row(
-                        best, first, second, a, entries[e], q, 0.0, pairs, top, best[a, states],
-                        first[a, states], second[a, states],
+                        best, first, second, a, entries[e], q, 0.0, pairs, top, after_best, after_first,
+                        after_second,
                     )  # fmt: skip
+        best[a, states] = after_best
+        if pairs:
+            first[a, states] = after_first
+            second[a, states] = after_second
 
 
 @jit
