@@ -20,6 +20,7 @@ from pcfgnat.structures.distribution import (
     gather_tokens,
 )
 from pcfgnat.structures.emissions import TensorEmissions, as_array
+from pcfgnat.structures.ngrams import RuleUsage, rule_usage, window_counts
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
 from pcfgnat.structures.rhpcfg.reference import Weights
@@ -56,6 +57,22 @@ class RHPCFG(ByLength):
     def num_derivations(self, target: Padded) -> Float[Tensor, "B"]:
         """Count the derivations of each target that have non-zero probability (float64, exact up to 2^53)."""
         return self.posterior(target).num_derivations()
+
+    def rule_usage(self) -> RuleUsage:
+        """Return the probabilities of rules and of symbols to be used."""
+        return rule_usage(self.tree, self.scores.chain, self.scores.prefix, self.chain_lengths)
+
+    def symbol_tokens(self, target: Padded) -> Float[Tensor, "B m N"]:
+        """Return the log-probability of every target token at every symbol."""
+        return gather_tokens(self.scores.emit, target)
+
+    def expected_ngrams(self, target: Padded, n: int) -> Float[Tensor, "B windows"]:
+        """Return how often every window of n tokens of the target is expected to occur; 0 on padding."""
+        return window_counts(self.rule_usage(), self.symbol_tokens(target), n)
+
+    def expected_length(self) -> Float[Tensor, "B"]:
+        """Return the expected number of tokens of a sentence, bos and eos included."""
+        return self.rule_usage().expected_length
 
     def infeasible(self, target: Padded) -> dict[int, str]:
         """Say which targets have probability 0, and why."""

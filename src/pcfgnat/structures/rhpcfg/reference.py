@@ -72,19 +72,27 @@ def inside(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B S"]:
     return torch.stack([*starts, beyond], -1)
 
 
+def legal_prefix_rules(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B C"]:
+    """Which prefix trees exist: those of all main-chain nodes but the root and the last."""
+    k = torch.arange(tree.chain_length, device=chain_lengths.device)
+    return (k > 0) & (k < chain_lengths[:, None] - 1)
+
+
+def used_symbols(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B m"]:
+    """Which symbols can emit a token: neither ε nor padding nor the last node's prefix tree."""
+    last = chain_lengths[:, None] - 1  # [B, 1]
+    symbol = torch.arange(tree.num_nodes, device=last.device)
+    return (symbol > 0) & ((symbol <= (last - 1) * tree.block + 1) | (symbol == last * tree.block + 1))
+
+
 def _without_padding(weights: Weights) -> Weights:
     """Make impossible whatever no derivation uses, as that may hold anything, even NaN."""
-    tree = weights.tree
-    last = weights.chain_lengths[:, None] - 1  # [B, 1]
-    k = torch.arange(tree.chain_length, device=last.device)
-    symbol = torch.arange(tree.num_nodes, device=last.device)
-    used = (symbol > 0) & ((symbol <= (last - 1) * tree.block + 1) | (symbol == last * tree.block + 1))
-    inner = (k > 0) & (k < last)
+    sizes = (weights.tree, weights.chain_lengths)
     return replace(
         weights,
-        tokens=torch.where(used.unsqueeze(2), weights.tokens, NEG_INF),
-        chain=torch.where(legal_chain_rules(tree, weights.chain_lengths), weights.chain, NEG_INF),
-        prefix=torch.where(inner.unsqueeze(2), weights.prefix, NEG_INF),
+        tokens=torch.where(used_symbols(*sizes).unsqueeze(2), weights.tokens, NEG_INF),
+        chain=torch.where(legal_chain_rules(*sizes), weights.chain, NEG_INF),
+        prefix=torch.where(legal_prefix_rules(*sizes).unsqueeze(2), weights.prefix, NEG_INF),
     )
 
 
