@@ -9,6 +9,7 @@ from torch import Tensor
 from pcfgnat.networks.base import Batch, Network
 from pcfgnat.nn import Decoder, Embeddings, Encoder, TransformerConfig, initialise
 from pcfgnat.structures import Padded
+from pcfgnat.structures.profiling import OUTPUT_LAYER, profiled
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class AutoregressiveNetwork(Network):
         mask = found.read.mask
         return -found.nll.new_zeros(mask.shape).masked_scatter(mask, found.nll).sum(1)
 
+    @profiled(OUTPUT_LAYER)
     def token_log_probs(self, states: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
         """Return log-probabilities of the next token, in float32 at least."""
         scores = self.embeddings.tokens.scores(states)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.profiler import record_function
 
 from pcfgnat.nn import Embeddings, Encoder
 from pcfgnat.structures import Padded
 from pcfgnat.structures.distribution import check_lengths, check_target
+from pcfgnat.structures.profiling import ENCODER, profiled
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Network(nn.Module, ABC):
         """Where the weights are."""
         return self.embeddings.tokens.weight.device
 
+    @profiled(ENCODER)
     def encode(self, source: Padded) -> Memory:
         """Read the source."""
         source = self.checked(source)
         check_lengths(source.lengths, len(source.lengths), 1, source.ids.shape[1], "lengths of the source")
         mask = source.mask
-        with record_function("encoder"):
-            return Memory(self.encoder(self.embeddings.source(source.ids, mask), mask), mask, source.lengths)
+        return Memory(self.encoder(self.embeddings.source(source.ids, mask), mask), mask, source.lengths)
 
     def checked(self, sentences: Padded) -> Padded:
         """Raise an error for unknown ids, and leave out columns that no sentence reaches into."""

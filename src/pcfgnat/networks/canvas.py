@@ -7,12 +7,12 @@ from typing import ClassVar
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.profiler import record_function
 
 from pcfgnat.grammar.canvas import Framing, opposite
 from pcfgnat.networks.base import Memory, Network
 from pcfgnat.nn import Decoder, Embeddings, Encoder, LengthHead, TransformerConfig
 from pcfgnat.structures import Padded, SequenceDistribution
+from pcfgnat.structures.profiling import DECODER, profiled
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 
@@ -86,12 +86,9 @@ class CanvasNetwork(Network):
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> SequenceDistribution:
         """Return p(Y|X); `emit` holds log-probabilities of K tokens, not always of the whole vocabulary."""
 
+    @profiled(DECODER)
     def fill(self, memory: Memory, canvas: CanvasIds) -> Canvas:
         """Run the decoder over a canvas of blanks, of shown tokens, or of a draft."""
-        with record_function("decoder"):
-            return self._filled(memory, canvas)
-
-    def _filled(self, memory: Memory, canvas: CanvasIds) -> Canvas:
         mask = canvas.mask
         inputs = self.embeddings.target(canvas.ids, mask)
         if self.copy is not None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.profiler import record_function
 
 from pcfgnat.grammar.canvas import GRAPH, Geometry
 from pcfgnat.networks.base import Memory
 from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
 from pcfgnat.structures import DAG, Padded
+from pcfgnat.structures.profiling import RULE_SCORES, profiled
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,10 @@ class DAGNetwork(CanvasNetwork):
         lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
         return lengths
 
+    @profiled(RULE_SCORES)
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> DAG:
         """Return the lattice of each sentence."""
-        with record_function("rule scores"):
-            transitions = self._transitions(canvas)
-        return DAG(transitions, emit, canvas.lengths)
+        return DAG(self._transitions(canvas), emit, canvas.lengths)
 
     def _transitions(self, canvas: Canvas) -> Float[Tensor, "B m m"]:
         features = self.links.features(canvas.states)

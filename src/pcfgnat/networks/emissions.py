@@ -3,15 +3,16 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.profiler import record_function
 
 from pcfgnat.networks.base import Batch, inference
 from pcfgnat.networks.canvas import Canvas, CanvasIds, CanvasNetwork
 from pcfgnat.nn import token_log_probs, token_log_probs_within
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.distribution import check_target
+from pcfgnat.structures.profiling import OUTPUT_LAYER, profiled
 
 
+@profiled(OUTPUT_LAYER)
 def all_emissions(network: CanvasNetwork, canvas: Canvas) -> Float[Tensor, "B m V"]:
     """Return log-probabilities of the whole vocabulary, in float32 at least."""
     scores = network.embeddings.tokens.scores(canvas.states.flatten(0, 1))
@@ -19,6 +20,7 @@ def all_emissions(network: CanvasNetwork, canvas: Canvas) -> Float[Tensor, "B m 
     return scores.log_softmax(-1, dtype=wide).view(*canvas.mask.shape, -1)
 
 
+@profiled(OUTPUT_LAYER)
 def target_emissions(
     network: CanvasNetwork, canvas: Canvas, target: Padded, shortlist: int | None = None
 ) -> tuple[Float[Tensor, "B m K"], Padded]:
@@ -34,13 +36,12 @@ def target_emissions(
     tokens = torch.cat([extra, ids], 1)
     sentence = canvas.mask.nonzero()[:, 0]
     states, weight = canvas.states[canvas.mask], network.embeddings.tokens.weight
-    with record_function("output layer"):
-        if shortlist is None:
-            found = token_log_probs(states, weight, tokens[sentence])
-        else:
-            frequent = torch.arange(min(shortlist, len(weight)), device=ids.device)
-            vocabulary = torch.unique(torch.cat([tokens.flatten(), frequent]))
-            found = token_log_probs_within(states, weight, tokens[sentence], vocabulary)
+    if shortlist is None:
+        found = token_log_probs(states, weight, tokens[sentence])
+    else:
+        frequent = torch.arange(min(shortlist, len(weight)), device=ids.device)
+        vocabulary = torch.unique(torch.cat([tokens.flatten(), frequent]))
+        found = token_log_probs_within(states, weight, tokens[sentence], vocabulary)
     emit = found.new_zeros(*canvas.mask.shape, tokens.shape[1])
     emit = emit.masked_scatter(canvas.mask.unsqueeze(2), found)
     first = (ids.unsqueeze(2) == tokens.unsqueeze(1)).int().argmax(2)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.profiler import record_function
 
 from pcfgnat.grammar.canvas import GRAMMAR, Geometry, legal_rules, off_chain, places
 from pcfgnat.networks.base import Memory
 from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree
+from pcfgnat.structures.profiling import RULE_SCORES, profiled
 
 PARENT, LEFT, RIGHT = range(3)  # what a symbol can be in a rule
 
@@ -59,11 +59,11 @@ class PCFGNetwork(CanvasNetwork):
         lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
         return lengths
 
+    @profiled(RULE_SCORES)
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> RHPCFG:
         """Return the grammar of each sentence."""
         chain_lengths = self.config.geometry.chain_lengths(canvas.lengths)
-        with record_function("rule scores"):
-            chain, prefix = self.rules(canvas.states, chain_lengths)
+        chain, prefix = self.rules(canvas.states, chain_lengths)
         return RHPCFG(RuleScores(chain, prefix, emit), chain_lengths)
 
 

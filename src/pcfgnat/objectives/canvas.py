@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.profiler import record_function
 
 from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Network
 from pcfgnat.networks.emissions import target_emissions, with_columns
@@ -60,8 +59,7 @@ class CanvasObjective(Objective):
         shown, metrics = None, dict[str, float]()
         if network.training and self.glancing.enabled:
             emitted = Batch(batch.source, target, batch.seeds)
-            with record_function("glancing pass"):
-                shown, metrics = self.glancing.revealed(network, memory, canvas_ids, emitted, progress)
+            shown, metrics = self.glancing.revealed(network, memory, canvas_ids, emitted, progress)
             canvas_ids = shown.on(canvas_ids)
         canvas = network.fill(memory, canvas_ids)
         emit, local = target_emissions(network, canvas, target)

@@ -12,6 +12,7 @@ from pcfgnat.networks.emissions import target_emissions
 from pcfgnat.nn import best_types
 from pcfgnat.objectives.randomness import noise
 from pcfgnat.structures import Padded
+from pcfgnat.structures.profiling import GLANCING, profiled
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Glancing:
         """Return τ, which changes linearly through training."""
         return self.first + (self.last - self.first) * min(max(progress, 0.0), 1.0)
 
+    @profiled(GLANCING)
     def revealed(
         self, network: CanvasNetwork, memory: Memory, blank: CanvasIds, batch: Batch, progress: float
     ) -> tuple[Revealed, dict[str, float]]:
