@@ -20,8 +20,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from pcfgnat.networks import NETWORKS, Batch, Model
+from pcfgnat.networks import NETWORKS, Batch, Network
 from pcfgnat.nn import emission
+from pcfgnat.objectives import Step
 from pcfgnat.storage.toml import load_config
 from pcfgnat.structures import Padded, backend
 from pcfgnat.training import TrainConfig
@@ -62,19 +63,19 @@ class Count:
     kept_by_grammar: int
 
 
-def counted(model: Model, length: int) -> Count:
+def counted(step: Step, length: int) -> Count:
     """Count a sentence of so many tokens; the grammar runs as it would on a GPU, in plain torch."""
     torch.manual_seed(length)
     ids = torch.cat([torch.tensor([2]), torch.randint(4, VOCABULARY, (length - 2,)), torch.tensor([3])])
     sentence = Padded(ids.unsqueeze(0), torch.tensor([length]))
     batch = Batch(sentence, sentence)
-    model.train()
+    step.train()
     counter = FlopCounter()
-    with sdpa_kernel(SDPBackend.MATH), counter, backend("reference"), kept_bytes(model) as kept:
-        model.loss(batch, progress=0.0).value.backward()  # type: ignore[no-untyped-call]
-    model.zero_grad(set_to_none=True)
-    with sdpa_kernel(SDPBackend.MATH), backend("numba"), kept_bytes(model) as compact:
-        model.loss(batch, progress=0.0)
+    with sdpa_kernel(SDPBackend.MATH), counter, backend("reference"), kept_bytes(step.network) as kept:
+        step(batch, progress=0.0).value.backward()
+    step.zero_grad(set_to_none=True)
+    with sdpa_kernel(SDPBackend.MATH), backend("numba"), kept_bytes(step.network) as compact:
+        step(batch, progress=0.0)
     return Count(length, counter.total, counter.calls, kept[0], kept[0] - compact[0])
 
 
@@ -97,9 +98,9 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def kept_bytes(model: Model) -> Iterator[list[int]]:
+def kept_bytes(network: Network) -> Iterator[list[int]]:
     """Add up the memory that autograd keeps, every piece of it once; parameters do not count."""
-    total, seen = [0], {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    total, seen = [0], {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -122,9 +123,9 @@ def fitted(counts: Sequence[Count], field: str) -> tuple[float, float]:
     return float(a), float(b)
 
 
-def report(model: Model, counts: Sequence[Count], given: Assumptions) -> Iterator[str]:
+def report(network: Network, counts: Sequence[Count], given: Assumptions) -> Iterator[str]:
     """Say everything."""
-    parameters = sum(p.numel() for p in model.parameters())
+    parameters = sum(p.numel() for p in network.parameters())
     for count in counts:
         yield (
             f"{count.length} tokens: {count.flops / 1e9:.1f} GFLOP, {count.calls} calls, "
@@ -213,10 +214,11 @@ def main() -> None:
     emission.NEGLIGIBLE = 0.0  # the gradient of every node, also of those that a trained model leaves out
     config = load_config(TrainConfig, CONFIG)
     torch.manual_seed(1)
-    model = NETWORKS[config.network_name][0](config.network_config(), VOCABULARY)
+    network = NETWORKS[config.network_name][0](config.network_config(), VOCABULARY)
+    step = Step(network, config.objective_value())
     given = replace(Assumptions(), efficiency=options.efficiency, mean_length=options.mean_length)
-    counts = [counted(model, length) for length in options.lengths]
-    for line in report(model, counts, given):
+    counts = [counted(step, length) for length in options.lengths]
+    for line in report(network, counts, given):
         print(line)
 
 

@@ -35,10 +35,10 @@ def test_cells_are_all_combinations(config: Path, tmp_path: Path) -> None:
     assert last.values == {"lambda": 2, "l": 1, "glancing": "off", "steps": 7}
     assert last.config.output == tmp_path / "out" / last.name
     assert last.config.steps == 7
-    model = last.config.model
-    assert (model["upsampling"], model["prefix_depth"]) == (2, 1)
-    assert (model["glancing"]["first"], model["glancing"]["last"]) == (0.0, 0.0)
-    assert cells[-2].config.model["glancing"]["first"] == 0.5
+    network, glancing = last.config.network, last.config.objective["glancing"]
+    assert (network["upsampling"], network["prefix_depth"]) == (2, 1)
+    assert (glancing["first"], glancing["last"]) == (0.0, 0.0)
+    assert cells[-2].config.objective["glancing"]["first"] == 0.5
     assert grid.decodings() == [{"decode": "viterbi"}, {"decode": "greedy"}]
     assert len({cell.fingerprint for cell in cells}) == 8
     moved = Grid(config, tmp_path / "elsewhere", axes).cells()
@@ -92,7 +92,7 @@ def outcomes(grid: Grid) -> list[Outcome]:
     found = []
     for cell in grid.cells():
         for number, decoding in enumerate(grid.decodings()):
-            bleu = 20.0 + cell.config.model["upsampling"] + number
+            bleu = 20.0 + cell.config.network["upsampling"] + number
             done = Outcome(
                 cell.name, {**cell.values, **decoding}, cell.fingerprint, "data test", "done",
                 bleu=bleu, chrf=40.0, length_ratio=0.98765, repeated_words=0.5, missing_words=12.34,

@@ -3,17 +3,20 @@
 from pathlib import Path
 
 from pcfgnat.analysis import Subject
+from pcfgnat.decoding import Request, parse_strategy
 from pcfgnat.evaluation import EvaluationSet
+from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text import SubwordTokenizer
-from tests.networks.parallel_models import made
+from tests.support.zoo import made
 
 TYPES = ["the", "bo@@", "thers", "boat", "runs", "very", ",", "."]  # with the special tokens, 12
 
 
 def subject(kind: str, name: str = "", language: str = "en", seed: int = 0) -> Subject:
-    model = made(name or kind, seed=seed)
+    network = made(name or kind, seed=seed)
     tokenizer = SubwordTokenizer("\n".join(TYPES).encode())
-    return Subject(name or kind, kind, model, tokenizer, model.default_search, language)
+    strategy = parse_strategy(network.default_strategy, torch_runtime(network))
+    return Subject(name or kind, kind, network, tokenizer, strategy, Request(), language)
 
 
 def texts(*pairs: tuple[str, str]) -> EvaluationSet:

@@ -11,6 +11,7 @@ from pcfgnat.analysis import AnalysisError, Subject, concentration, concentratio
 from pcfgnat.analysis.lengths import by_length
 from pcfgnat.networks import CanvasNetwork
 from pcfgnat.networks.ctc import BLANK
+from pcfgnat.networks.emissions import translation_distribution
 from pcfgnat.structures import CTC, DAG, RHPCFG, Padded
 from tests.analysis.subjects import png_size, subject, texts
 from tests.support.grammars import oracle
@@ -26,9 +27,9 @@ PAIRS = [
 ]
 
 
-def enumerated(model: CanvasNetwork, source: list[int], target: list[int]) -> list[float]:
+def enumerated(network: CanvasNetwork, source: list[int], target: list[int]) -> list[float]:
     """Log-probabilities of all structures of a target, best first."""
-    distribution = model.translation_distribution(Padded.from_lists([source]))
+    distribution = translation_distribution(network, Padded.from_lists([source]))
     if isinstance(distribution, RHPCFG):
         return [score for score, _ in oracle(distribution, 0).of(target)]
     if isinstance(distribution, DAG):
@@ -52,7 +53,7 @@ def test_is_best_over_total(kind: str, name: str, pairs: list[tuple[str, str]]) 
     result = concentration(studied, corpus)
     assert [share.line for share in result.shares] == list(range(1, len(pairs) + 1))
     for share, (source, target) in zip(result.shares, corpus.encoded(studied.tokenizer), strict=True):
-        scores = enumerated(studied.model, source, target)
+        scores = enumerated(studied.network, source, target)
         assert share.tokens == len(target) - 2
         assert share.log_prob == pytest.approx(log_sum(scores), abs=1e-9)
         assert share.log_share == pytest.approx(scores[0] - log_sum(scores), abs=1e-9)

@@ -9,6 +9,7 @@ from pcfgnat.analysis import structure, structure_report
 from pcfgnat.analysis.structure import Shape, shape_of, summary
 from pcfgnat.analysis.subject import Walk
 from pcfgnat.analysis.trees import parsed
+from pcfgnat.networks.emissions import translation_distribution
 from pcfgnat.structures import RHPCFG, Padded, ParseTree, SupportTree
 from tests.analysis.subjects import png_size, subject, texts
 from tests.support.grammars import oracle
@@ -82,11 +83,11 @@ def test_trees_and_entropies_are_those_of_all_derivations(source: str) -> None:
     )
     assert [item.index for item in found] == [0, 1, 2, 3]
     for item, (ids, reference) in zip(found, pairs, strict=True):
-        grammar = studied.model.translation_distribution(Padded.from_lists([ids]))
+        grammar = translation_distribution(studied.network, Padded.from_lists([ids]))
         assert isinstance(grammar, RHPCFG)
         target = reference
         if source == "translation":
-            ((hypothesis,),) = studied.model.translate(Padded.from_lists([ids]), studied.search)
+            (hypothesis,) = studied.translated([ids])
             target = list(hypothesis.ids)
         everything = oracle(grammar, 0)
         assert item.tree.tokens == tuple(target)

@@ -17,7 +17,7 @@ from pcfgnat.analysis import syntax, syntax_report
 from pcfgnat.analysis.syntax import CHAIN, PREFIX, UNFINISHED, count_places
 from pcfgnat.analysis.tagger import PlainUnpickler, english_tagger
 from pcfgnat.analysis.words import WORD, Words, words_of
-from pcfgnat.structures import Padded, ParseTree, SupportTree
+from pcfgnat.structures import ParseTree, SupportTree
 from tests.analysis.subjects import png_size, subject, texts
 
 TAGS = {"You": "PRP", "are": "VBP", "gonna": "VBG", "need": "VB", "bothers": "NNS", ".": "."}
@@ -106,9 +106,8 @@ def test_all_tokens_of_all_trees_are_counted(trees: str, tmp_path: Path) -> None
     said: list[str] = []
     if trees == "translation":
         result = syntax(studied, corpus, said.append)  # as in the paper
-        sources = Padded.from_lists([source for source, _ in corpus.encoded(studied.tokenizer)])
-        found = studied.model.translate(sources, studied.search)
-        sentences = [list(hypotheses[0].ids[1:-1]) for hypotheses in found]
+        found = studied.translated([source for source, _ in corpus.encoded(studied.tokenizer)])
+        sentences = [list(hypothesis.ids[1:-1]) for hypothesis in found]
     else:
         result = syntax(studied, corpus, said.append, "reference")
         sentences = [target[1:-1] for _, target in corpus.encoded(studied.tokenizer)]
