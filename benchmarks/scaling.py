@@ -10,7 +10,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+<<<<<<< HEAD
 from pcfgnat.config import load_config
 from pcfgnat.networks import NETWORKS, Batch, Model
+=======
+from pcfgnat.networks import MODELS, Batch, Model
+>>>>>>> f83d855 (recipes: train by the name of a recipe, print and describe every setting)
 from pcfgnat.nn import emission
 from pcfgnat.structures import Padded, backend
-from pcfgnat.training import TrainConfig
+from pcfgnat.training.recipe import resolve_recipe
 
-CONFIG = Path(__file__).parents[1] / "configs/wmt14/pcfg_en_de.toml"
+RECIPE = "paper/pcfg_en_de"
 VOCABULARY = 32768
 LENGTHS = (8, 16, 32)  # tokens of source and target
 
@@ -211,7 +214,7 @@ def main() -> None:
     parser.add_argument("--mean-length", type=float, default=Assumptions.mean_length)
     options = parser.parse_args()
     emission.NEGLIGIBLE = 0.0  # the gradient of every node, also of those that a trained model leaves out
-    config = load_config(TrainConfig, CONFIG)
+    config = resolve_recipe(RECIPE, ("data=none", "output=none")).config
     torch.manual_seed(1)
     model = NETWORKS[config.network_name][0](config.network_config(), VOCABULARY)
     given = replace(Assumptions(), efficiency=options.efficiency, mean_length=options.mean_length)

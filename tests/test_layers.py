@@ -19,7 +19,7 @@ LAYERS = (
     {"networks"},
     {"nn", "structures", "text"},
     {"draw", "grammar"},
-    {"storage"},
+    {"recipes", "settings", "storage"},
     {"config"},
 )
 SHARED_BY_NETWORKS = {"base", "glancing", "parallel"}

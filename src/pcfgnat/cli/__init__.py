@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     try:
-        options = _parser().parse_args(arguments)
+        options = _parsed(arguments)
         options.run(options)
         sys.stdout.flush()
         return 0
@@ -78,6 +78,18 @@ def _ended(code: int) -> int:
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; key=value may also stand after options, which argparse does not accept."""
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    late = [text for text in rest if "=" in text and not text.startswith("-")]
+    if rest and (late != rest or "late_assignments" not in options):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        getattr(options, options.late_assignments).extend(rest)
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

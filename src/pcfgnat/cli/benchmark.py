@@ -29,7 +29,7 @@ examples:
   pcfgnat benchmark --bars                             the ratios that the documentation promises
   pcfgnat benchmark --contenders 'pcfg-*' '*int8*' --lengths 25 --batches 1 --threads 1 --rounds 5
   pcfgnat benchmark --models pcfg=runs/pcfg/final ar=runs/ar/final:beam --data runs/data/multi30k
-  pcfgnat benchmark --train --config configs/multi30k/*.toml
+  pcfgnat benchmark --train --config pcfg dag ctc --data runs/data/multi30k
 """
 LENGTHS, BATCHES = (10, 25, 50, 100), (1, 8, 32)
 OUTPUT = Path("runs/benchmark")
@@ -78,9 +78,8 @@ def add_command(commands: Commands) -> None:
     group.add_argument(
         "--config",
         nargs="+",
-        type=Path,
         default=[],
-        metavar="TOML",
+        metavar="RECIPE",
         help="of --train (all at the paper's size)",
     )
     group.add_argument(
@@ -147,13 +146,13 @@ def _train(options: argparse.Namespace) -> None:
     from pcfgnat.benchmark.machine import machine
     from pcfgnat.benchmark.paper_size import Size
     from pcfgnat.benchmark.training import measure_training, paper_size_configs, report_training
-    from pcfgnat.config import load_config
     from pcfgnat.text import Prepared
-    from pcfgnat.training import TrainConfig
+    from pcfgnat.training.recipe import resolve_recipe
 
     facts, size = machine(), Size()
+    places = {"data": str(options.data or "generated"), "output": str(options.output)}
     configs = {
-        f"{path.parent.name}/{path.stem}": load_config(TrainConfig, path) for path in options.config
+        recipe: resolve_recipe(recipe, (), places).config for recipe in options.config
     } or paper_size_configs(size)
     threads = (options.threads or [1])[0]
     configs = {name: replace(config, threads=threads) for name, config in configs.items()}
