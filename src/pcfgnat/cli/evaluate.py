@@ -18,6 +18,7 @@ from pcfgnat.cli.options import (
     new_command,
 )
 from pcfgnat.cli.test_sets import TestSet, choose_measures, read_test_set, read_translations
+from pcfgnat.progress import progress_bar
 
 if TYPE_CHECKING:
     from pcfgnat.evaluation import Measures, Report, SweepPoint, SystemReport
@@ -196,6 +197,7 @@ def _betas(text: str) -> list[float]:
 
 
 def _progress(lines: Sequence[str], label: str) -> Iterator[str]:
-    from tqdm import tqdm
-
-    yield from tqdm(lines, desc=label, unit=" lines", disable=None, leave=False)
+    with progress_bar(label, "lines", len(lines)) as bar:
+        for line in lines:
+            yield line
+            bar.update()

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from pcfgnat.progress import VERBOSITY, Verbosity, is_quiet
+
 if TYPE_CHECKING:
     from pcfgnat.text import LineReader
 
@@ -52,5 +54,12 @@ def replaceable(path: Path) -> bool:
 
 
 def notice(text: str) -> None:
-    """Tell the user something that is no result."""
-    print(f"pcfgnat: {text}", file=sys.stderr, flush=True)
+    """Print something that is not a result, unless -q asks for results only."""
+    if not is_quiet():
+        print(f"pcfgnat: {text}", file=sys.stderr, flush=True)
+
+
+def detail(text: str) -> None:
+    """Print what only those want to know who said -v."""
+    if VERBOSITY.get() is Verbosity.VERBOSE:
+        notice(text)

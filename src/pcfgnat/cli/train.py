@@ -2,7 +2,8 @@
 
 import argparse
 
-from pcfgnat.cli.files import notice
+from pcfgnat.cli.completion import complete_recipe, complete_setting, completed_by
+from pcfgnat.cli.files import detail, notice
 from pcfgnat.cli.options import Commands, new_command
 
 DESCRIPTION = """\
@@ -23,8 +24,14 @@ def add_command(commands: Commands) -> None:
     """Describe the command's options."""
     parser = new_command(commands, "train", "train a model", DESCRIPTION, run)
     parser.epilog = EXAMPLE
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="a recipe's name, or a TOML file")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings instead of the recipe's")
+    recipe = parser.add_argument(
+        "recipe", nargs="?", metavar="RECIPE", help="a recipe's name, or a TOML file"
+    )
+    overrides = parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="settings instead of the recipe's"
+    )
+    completed_by(recipe, complete_recipe)
+    completed_by(overrides, complete_setting)
     parser.set_defaults(late_assignments="overrides")
     actions = parser.add_mutually_exclusive_group()
     actions.add_argument("--list", action="store_true", help="list the recipes, and do nothing else")
@@ -45,11 +52,13 @@ def run(options: argparse.Namespace) -> None:
     if options.print:
         print(print_run(options.recipe, options.overrides), end="")
         return
+    from pcfgnat.config import dump_toml, to_dict
     from pcfgnat.training import train
 
     planned = plan_run(options.recipe, options.overrides)
     for note in planned.notes:
         notice(note)
+    detail(f"settings:\n{dump_toml(to_dict(planned.config))}")
     result = train(planned.config)
     if result.rank:
         return

@@ -18,6 +18,8 @@ from pcfgnat.cli.options import (
     new_command,
     positive,
 )
+from pcfgnat.cli.prompt import typed_lines
+from pcfgnat.progress import progress_bar
 
 if TYPE_CHECKING:
     from pcfgnat.translator import Translation, Translator
@@ -71,10 +73,7 @@ def run(options: argparse.Namespace) -> None:
     """Translate all lines."""
     if options.texts and options.input is not None:
         raise ValueError("either texts or --input may be given, got both")
-    from_stdin = not options.texts and options.input is None
-    translator = load_translator(
-        options, options.model, results=options.results, at_once=from_stdin and sys.stdin.isatty()
-    )
+    translator = load_translator(options, options.model, results=options.results, at_once=_is_typed(options))
     from_file = options.input is not None and (options.input.is_file() or not options.input.exists())
     if from_file and options.output is not None and replaceable(options.output):
         _translate_file(options, translator)
@@ -83,12 +82,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _translate_stream(options: argparse.Namespace, translator: "Translator") -> None:
-    from tqdm import tqdm
-
-    lines = _checked(options.texts) if options.texts else read_lines(options.input)
-    silent = True if options.output is None and sys.stdout.isatty() else None  # the output shows the progress
+    lines = _checked(options.texts) if options.texts else _read(options)
+    shown = _is_typed(options) or (options.output is None and sys.stdout.isatty())  # by the lines themselves
     notices = _Notices(options, translator.strategy.name)
-    with writing(options.output) as file, tqdm(unit=" lines", disable=silent, leave=False) as bar:
+    with writing(options.output) as file, progress_bar("", "lines", hidden=shown) as bar:
         for number, translation in enumerate(translator.stream(lines), start=1):
             notices.tell(translation, number)
             for line in _shown(translation, number, options):
@@ -100,8 +97,6 @@ def _translate_stream(options: argparse.Namespace, translator: "Translator") -> 
 
 def _translate_file(options: argparse.Namespace, translator: "Translator") -> None:
     """Translate a file to a file, and go on if that was begun before."""
-    from tqdm import tqdm
-
     from pcfgnat.storage.growing import GrowingFiles
     from pcfgnat.translator import translate_into
 
@@ -118,7 +113,7 @@ def _translate_file(options: argparse.Namespace, translator: "Translator") -> No
         if done := output.progress.lines:
             notice(f"going on after {done} lines; to begin anew, remove {record}")
         window = translator.options.window
-        with tqdm(initial=done, unit=" lines", disable=None, leave=False) as bar:
+        with progress_bar("", "lines", initial=done) as bar:
             for chunk in translate_into(translator, lines, output, render, window):
                 for number, translation in enumerate(chunk, done + 1):
                     notices.tell(translation, number)
@@ -133,6 +128,21 @@ def _job(options: argparse.Namespace, translator: "Translator") -> dict[str, str
         "form": "json" if options.json else "tree" if options.tree else "text",
         "input": str(options.input),
     }
+
+
+def _is_typed(options: argparse.Namespace) -> bool:
+    """Return whether a person sits at the other end of stdin."""
+    return not options.texts and options.input is None and sys.stdin.isatty()
+
+
+def _read(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the lines of the input, or what a person types."""
+    if not _is_typed(options):
+        return read_lines(options.input)
+    from pcfgnat.translator import describe_model, model_directory
+
+    languages = describe_model(model_directory(options.model)).languages
+    return typed_lines(f"{languages.source or 'source'} → {languages.target or 'target'}")
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
