@@ -10,7 +10,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,10 @@ from torch.utils.flop_counter import flop_registry
 from pcfgnat.networks import NETWORKS, Batch, Network
 from pcfgnat.nn import emission
 from pcfgnat.objectives import Step
-from pcfgnat.storage.toml import load_config
 from pcfgnat.structures import Padded, backend
-from pcfgnat.training import TrainConfig
+from pcfgnat.training.recipe import resolve_recipe
 
-CONFIG = Path(__file__).parents[1] / "configs/wmt14/pcfg_en_de.toml"
+RECIPE = "paper/pcfg_en_de"
 VOCABULARY = 32768
 LENGTHS = (8, 16, 32)  # tokens of source and target
 
@@ -212,7 +210,7 @@ def main() -> None:
     parser.add_argument("--mean-length", type=float, default=Assumptions.mean_length)
     options = parser.parse_args()
     emission.NEGLIGIBLE = 0.0  # the gradient of every node, also of those that a trained model leaves out
-    config = load_config(TrainConfig, CONFIG)
+    config = resolve_recipe(RECIPE, ("data=none", "output=none")).config
     torch.manual_seed(1)
     network = NETWORKS[config.network_name][0](config.network_config(), VOCABULARY)
     step = Step(network, config.objective_value())

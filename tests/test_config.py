@@ -1,13 +1,13 @@
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcfgnat.config import ConfigError, from_dict, override, to_dict
+from pcfgnat.config import ByName, ConfigError, from_dict, override, to_dict
 from pcfgnat.storage.toml import dump_toml, load_config, load_toml
 
 
@@ -91,18 +91,26 @@ def test_toml_reads_well() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"model": {"lamda": 4}}, "unknown key 'lamda' in [model]; valid keys: layers, dropout, kind"),
+        ({"model": {"lamda": 4}}, "unknown key 'model.lamda'; valid keys: layers, dropout, kind"),
         (
             {"modle": {}},
-            "unknown key 'modle' at the top level; valid keys: "
+            "unknown key 'modle'; did you mean model? valid keys: "
             "model, name, bold, data, sizes, pair, tags, extra, teacher, steps",
         ),
-        ({}, "missing key model, which must be a table"),
-        ({"model": {}}, "missing key model.layers, which must be a whole number"),
-        ({"model": {"layers": "six"}}, "model.layers must be a whole number, got 'six'"),
-        ({"model": {"layers": 6.0}}, "model.layers must be a whole number, got 6.0"),
-        ({"model": {"layers": True}}, "model.layers must be a whole number, got True"),
-        ({"model": {"layers": 0}}, "[model]: layers must be at least 1, got 0"),
+        (
+            {"layers": 3},
+            "unknown key 'layers'; did you mean model.layers or teacher.layers? valid keys: model",
+        ),
+        (
+            {"model": {"knid": 3}},
+            "unknown key 'model.knid'; did you mean model.kind? valid keys: kind, layers",
+        ),
+        ({}, "missing: model (a table)"),
+        ({"model": {}}, "missing: model.layers (an integer)"),
+        ({"model": {"layers": "six"}}, "model.layers must be an integer, got 'six'"),
+        ({"model": {"layers": 6.0}}, "model.layers must be an integer, got 6.0"),
+        ({"model": {"layers": True}}, "model.layers must be an integer, got True"),
+        ({"model": {"layers": 0}}, "model.layers must be at least 1, got 0"),
         ({"model": {"layers": 1, "dropout": "x"}}, "model.dropout must be a number, got 'x'"),
         ({"model": {"layers": 1, "dropout": False}}, "model.dropout must be a number, got False"),
         (
@@ -113,17 +121,17 @@ def test_toml_reads_well() -> None:
         ({"model": {"layers": 1}, "name": 3}, "name must be a string, got 3"),
         ({"model": {"layers": 1}, "bold": 1}, "bold must be true or false, got 1"),
         ({"model": {"layers": 1}, "data": 1}, "data must be a path, got 1"),
-        ({"model": {"layers": 1}, "sizes": 1}, "sizes must be a list (each item a whole number), got 1"),
-        ({"model": {"layers": 1}, "sizes": [1, "x"]}, "sizes[1] must be a whole number, got 'x'"),
+        ({"model": {"layers": 1}, "sizes": 1}, "sizes must be a list (each item an integer), got 1"),
+        ({"model": {"layers": 1}, "sizes": [1, "x"]}, "sizes[1] must be an integer, got 'x'"),
         (
             {"model": {"layers": 1}, "pair": ["a"]},
             "pair must be a list of 2 (a string, a number), got ['a']",
         ),
         ({"model": {"layers": 1}, "extra": {"x": "y"}}, "extra.x must be a number, got 'y'"),
-        ({"model": {"layers": 1}, "teacher": {"x": 1}}, "unknown key 'x' in [teacher]; valid keys: "),
+        ({"model": {"layers": 1}, "teacher": {"x": 1}}, "unknown key 'teacher.x'; valid keys: "),
         (
             {"model": {"layers": 1}, "steps": "some"},
-            "steps must be a whole number or one of 'all', got 'some'",
+            "steps must be an integer or one of 'all', got 'some'",
         ),
     ],
 )
@@ -156,6 +164,7 @@ def test_overrides() -> None:
         "none": "",
     }
     assert data == {"train": {"steps": 1, "rate": 0.1}, "name": "x"}
+    assert override({"teacher": {"x": 1}}, ["teacher=none"]) == {"teacher": None}
     assert override({}, ["a=1\nb=2", 'c="1"', "d=../x=y"]) == {"a": "1\nb=2", "c": "1", "d": "../x=y"}
 
 
@@ -171,6 +180,58 @@ def test_overrides() -> None:
 def test_wrong_overrides_are_named(assignment: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         override({"train": {"steps": 5}}, [assignment])
+    assert str(caught.value) == message
+
+
+def test_none_unsets_what_may_be_unset_and_is_a_word_elsewhere() -> None:
+    data = {"model": {"layers": 1}, "teacher": {"layers": 2}}
+    assert from_dict(Run, override(data, ["teacher=none"])).teacher is None
+    assert from_dict(Run, override(data, ["name=none", "data=none"])) == Run(
+        Net(1), name="none", data=Path("none"), teacher=Net(2)
+    )
+    with pytest.raises(ConfigError, match=r"^model\.layers must be an integer, got 'none'$"):
+        from_dict(Run, override(data, ["model.layers=none"]))
+    with pytest.raises(ConfigError, match=r"^model must be a table, got 'none'$"):
+        from_dict(Run, override(data, ["model=none"]))
+
+
+@dataclass(frozen=True)
+class Wide:
+    width: int = 8
+
+
+@dataclass(frozen=True)
+class Named:
+    net: Annotated[dict[str, Any], ByName({"deep": Net, "wide": Wide})]
+
+
+def test_a_name_selects_the_settings_of_a_table() -> None:
+    assert from_dict(Named, {"net": {"name": "deep", "layers": 3}}).net == {
+        "name": "deep",
+        "layers": 3,
+        "dropout": 0.1,
+        "kind": "small",
+    }
+    assert from_dict(Named, {"net": {"name": "wide"}}).net == {"name": "wide", "width": 8}
+    named = from_dict(Named, {"net": {"name": "wide", "width": 2}})
+    assert from_dict(Named, to_dict(named)) == named
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        ({"name": "wdie"}, "net.name must be one of wide, deep, got 'wdie'"),
+        ({"name": ["deep"]}, "net.name must be one of deep, wide, got ['deep']"),
+        ({"width": 3}, "missing: net.name (one of deep, wide)"),
+        ("wide", "net must be a table with a name, got 'wide'"),
+        ({"name": "wide", "layers": 3}, "unknown key 'net.layers'; valid keys: width"),
+        ({"name": "deep"}, "missing: net.layers (an integer)"),
+        ({"name": "deep", "layers": 0}, "net.layers must be at least 1, got 0"),
+    ],
+)
+def test_what_is_wrong_with_a_named_table_is_said(net: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_dict(Named, {"net": net})
     assert str(caught.value) == message
 
 
@@ -191,4 +252,4 @@ def test_files_are_named(tmp_path: Path) -> None:
     assert load_config(Run, path, ["model.layers=3"]) == Run(Net(3))
     with pytest.raises(ConfigError) as caught:
         load_config(Run, path, ["model.layers=six"])
-    assert str(caught.value) == f"{path}: model.layers must be a whole number, got 'six'"
+    assert str(caught.value) == f"{path}: model.layers must be an integer, got 'six'"

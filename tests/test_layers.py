@@ -20,9 +20,10 @@ LAYERS = (
     {"networks"},
     {"nn", "structures", "text"},
     {"draw", "grammar", "report"},
-    {"storage"},
-    {"config"},
+    {"recipes", "settings", "storage"},
+    {"config", "progress"},
 )
+FRONT_DOOR = "pcfgnat.translator.Translator"  # `from pcfgnat import Translator`, imported when asked for
 SHARED_BY_NETWORKS = {"base", "glancing", "parallel"}
 LIBRARY_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "jaxtyping"}
 
@@ -71,6 +72,8 @@ def allowed(module: str, name: str) -> bool:
         if top not in LIBRARY_MAY_USE | sys.stdlib_module_names or imported[:2] == ["torch", "nn"]:
             return False
     if imported[0] != "pcfgnat" or imported[1] == "__version__":
+        return True
+    if module == "pcfgnat" and name == FRONT_DOOR:
         return True
     if importer[1] == "networks" and imported[1] == "networks":
         return importer[2] == "" or imported[2] in SHARED_BY_NETWORKS

@@ -20,6 +20,7 @@ DOCUMENTS = [
     "docs/benchmarks.md",
     "docs/engine.md",
     "docs/pictures.md",
+    "docs/reference/settings.md",
     "docs/results.md",
     "docs/scaling.md",
     "docs/server.md",

@@ -31,10 +31,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "data"
 
 
-def written(directory: Path, data: Path, *changes: str) -> Path:
+def written(directory: Path, data: Path, *changes: str) -> str:
     path = directory / "config.toml"
     path.write_text(dump_toml(settings(data, directory / "unused", *changes)))
-    return path
+    return str(path)
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], what: str) -> None:
@@ -56,7 +56,7 @@ def killed_in(cell: Path, arguments: list[str]) -> None:
     process.wait()
 
 
-def gone_on(config: Path, axes: list[str], output: Path, said: list[str]) -> list[Outcome]:
+def gone_on(config: str, axes: list[str], output: Path, said: list[str]) -> list[Outcome]:
     """Start it again, as soon as the orphaned training has let go."""
     for _ in range(10 * PATIENCE):
         try:
@@ -89,7 +89,7 @@ def test_killed_gone_on_with_and_partly_impossible(data: Path, tmp_path: Path) -
     config = written(tmp_path, data, "steps=300", "validation.every=300")
     axes = [f"data={data},{tmp_path / 'nowhere'}", "decode=greedy,beam"]
     output = tmp_path / "out"
-    killed_in(output / "data-data", [str(config), *axes, "--output", str(output)])
+    killed_in(output / "data-data", [config, *axes, "--output", str(output)])
     said: list[str] = []
     found = gone_on(config, axes, output, said)
     assert f"going on with {output / 'data-data'}" in (output / "data-data.log").read_text()
@@ -112,7 +112,7 @@ def test_a_grid_of_grammars_killed_and_gone_on_with(data: Path, tmp_path: Path) 
     axes = ["lambda=1,2", "glancing=on,off", "decode=viterbi,greedy"]
     output = tmp_path / "out"
     second = output / "lambda-1_glancing-off"
-    killed_in(second, [str(config), *axes, "--output", str(output)])
+    killed_in(second, [config, *axes, "--output", str(output)])
     first = (output / "lambda-1_glancing-on" / "log.csv").stat().st_mtime_ns
     said: list[str] = []
     found = gone_on(config, axes, output, said)

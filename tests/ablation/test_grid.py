@@ -18,13 +18,13 @@ GRAMMAR = ("network.name=pcfg", "network.upsampling=4", "objective.glancing.firs
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(tmp_path: Path) -> str:
     path = tmp_path / "config.toml"
     path.write_text(dump_toml(settings(tmp_path / "data", tmp_path / "unused", *GRAMMAR)))
-    return path
+    return str(path)
 
 
-def test_cells_are_all_combinations(config: Path, tmp_path: Path) -> None:
+def test_cells_are_all_combinations(config: str, tmp_path: Path) -> None:
     axes = read_axes(["lambda=1,2", "l=0,1", "glancing=on,off", "decode=viterbi,greedy", "steps=7"])
     grid = Grid(config, tmp_path / "out", axes)
     assert grid.varied == ["lambda", "l", "glancing", "decode"]
@@ -45,13 +45,13 @@ def test_cells_are_all_combinations(config: Path, tmp_path: Path) -> None:
     assert [cell.fingerprint for cell in moved] == [cell.fingerprint for cell in cells]
 
 
-def test_without_axes_there_is_one_cell(config: Path, tmp_path: Path) -> None:
+def test_without_axes_there_is_one_cell(config: str, tmp_path: Path) -> None:
     grid = Grid(config, tmp_path / "out")
     (cell,) = grid.cells()
     assert (cell.name, grid.decodings()) == ("run", [{}])
 
 
-def test_a_file_may_have_the_grid(config: Path, tmp_path: Path) -> None:
+def test_a_file_may_have_the_grid(config: str, tmp_path: Path) -> None:
     path = tmp_path / "grid.toml"
     rows = [
         f'config = "{config}"',
@@ -61,14 +61,14 @@ def test_a_file_may_have_the_grid(config: Path, tmp_path: Path) -> None:
         '"optimiser.rate" = [1e-3]',
     ]
     path.write_text("\n".join(rows))
-    grid = read_grid(path, ["lambda=3", "decode=greedy"], None)
+    grid = read_grid(str(path), ["lambda=3", "decode=greedy"], None)
     assert grid == Grid(
         config, Path("runs/x"), {"lambda": (3,), "optimiser.rate": (1e-3,), "decode": ("greedy",)}
     )
-    assert read_grid(path, [], tmp_path / "y").output == tmp_path / "y"
+    assert read_grid(str(path), [], tmp_path / "y").output == tmp_path / "y"
     path.write_text("\n".join([*rows[:3], "lambda = []"]))
     with pytest.raises(ConfigError, match=r"grid\.lambda must have at least one value"):
-        read_grid(path, [], None)
+        read_grid(str(path), [], None)
     with pytest.raises(ConfigError, match="must have an --output"):
         read_grid(config, [], None)
 
@@ -77,13 +77,13 @@ def test_a_file_may_have_the_grid(config: Path, tmp_path: Path) -> None:
     ("axis", "message"),
     [
         ("lambda", "an axis must look like key=value,value, got 'lambda'"),
-        ("lambda=0,1", "cell lambda-0: .* upsampling must be at least 1"),
+        ("lambda=0,1", r"cell lambda-0: model\.upsampling must be at least 1"),
         ("nonsense=1,2", "cell nonsense-1: unknown key 'nonsense'"),
         ("glancing=maybe", "glancing must be on .* or off, got 'maybe'"),
         ("data=a/x,b/x", "cells must have different names, got data-x, data-x"),
     ],
 )
-def test_what_cannot_be_used_is_said_at_once(config: Path, tmp_path: Path, axis: str, message: str) -> None:
+def test_what_cannot_be_used_is_said_at_once(config: str, tmp_path: Path, axis: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Grid(config, tmp_path, read_axes([axis])).cells()
 
@@ -103,7 +103,7 @@ def outcomes(grid: Grid) -> list[Outcome]:
     return [*found[:-1], replace(found[-1], bleu=None, steps=None).failed("out of\nluck")]
 
 
-def test_table_csv_and_picture(config: Path, tmp_path: Path) -> None:
+def test_table_csv_and_picture(config: str, tmp_path: Path) -> None:
     grid = Grid(config, tmp_path / "out", read_axes(["lambda=1,2", "decode=viterbi,greedy", "steps=7"]))
     found = outcomes(grid)
     report = ablation_report(grid, found)
@@ -122,7 +122,7 @@ def test_table_csv_and_picture(config: Path, tmp_path: Path) -> None:
     assert png_size(paths[2])[0] > 1000
 
 
-def test_names_are_drawn_as_bars_and_nothing_as_nothing(config: Path, tmp_path: Path) -> None:
+def test_names_are_drawn_as_bars_and_nothing_as_nothing(config: str, tmp_path: Path) -> None:
     grid = Grid(config, tmp_path, read_axes(["glancing=on,off"]))
     assert ablation_report(grid, outcomes(grid)).picture().startswith(b"\x89PNG")
     assert ablation_report(grid, []).picture().startswith(b"\x89PNG")

@@ -82,8 +82,8 @@ def test_what_cannot_be_derived_is_named() -> None:
 
 
 def test_models_without_a_choice_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(AnalysisError, match="vanilla must be one of pcfg, dag, ctc, got vanilla"):
-        concentration(subject("vanilla"), texts(*PAIRS))
+    with pytest.raises(AnalysisError, match="slots must be one of pcfg, dag, ctc, got slots"):
+        concentration(subject("slots"), texts(*PAIRS))
 
 
 def test_report_has_the_figures_of_all_models(tmp_path: Path) -> None:

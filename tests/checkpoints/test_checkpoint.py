@@ -241,9 +241,9 @@ def test_a_missing_file(saved: Path, name: str) -> None:
         (
             "format = 1",
             "format = 1\npickle = true",
-            "unknown key 'pickle' at the top level; valid keys: format",
+            "unknown key 'pickle'; valid keys: format",
         ),
-        ("beam_size = 3", "beam_size = 'x'", "search.beam_size must be a whole number, got 'x'"),
+        ("beam_size = 3", "beam_size = 'x'", "search.beam_size must be an integer, got 'x'"),
         ("format = 1", "format = ", "is not TOML"),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_description_that_cannot_be_used(saved: Path, old: str, new: str, mess
         (
             "width = 8",
             "widht = 8",
-            r"unknown key 'widht' in \[config.transformer\]; valid keys: layers_encoder",
+            "unknown key 'config.transformer.widht'; did you mean config.transformer.width",
         ),
         ("heads = 2", "heads = 3", "width must be a multiple of heads = 3, got 8"),
     ],

@@ -19,6 +19,8 @@ from pcfgnat.checkpoints.checkpoint import Checkpoint, DecodingDefaults, describ
 from pcfgnat.draw import draw_terminal
 from pcfgnat.networks import PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
+from pcfgnat.recipes import recipe_path
+from pcfgnat.settings import commented_toml
 from pcfgnat.storage.growing import GrowingFiles
 from pcfgnat.storage.toml import SEAL, load_config, load_toml, sealed_toml
 from pcfgnat.structures import ParseTree, SupportTree
@@ -32,12 +34,12 @@ from pcfgnat.text import (
     Tokenizer,
     write_corpus,
 )
-from pcfgnat.training import TrainConfig
+from pcfgnat.training.recipe import resolve_recipe
 from pcfgnat.training.record.logs import CsvLog
 from pcfgnat.training.record.state import RunState, StateStore
 from tests.text.bilingual import sentences
 
-CONFIG = Path(__file__).parents[2] / "configs" / "multi30k" / "pcfg.toml"
+PLACES = b'data = "data"\noutput = "run"\nwarm_start = "teacher"\n'
 TEXTS = ["Der Bär läuft.", "", " ﬁ ½ e\u0301 ☃ 漢字 \u2028 \x7f", "x" * 300]
 
 
@@ -66,10 +68,11 @@ class Target(ABC):
 
 class Config(Target):
     def seeds(self) -> list[bytes]:
-        return [CONFIG.read_bytes()]
+        return [PLACES + recipe_path("pcfg").read_bytes()]
 
     def check(self, content: bytes) -> None:
-        load_config(TrainConfig, self.written("config.toml", content)).resolved()
+        config = resolve_recipe(str(self.written("config.toml", content))).config
+        commented_toml(config)
 
 
 class Description(Target):

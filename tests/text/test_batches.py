@@ -148,7 +148,7 @@ def test_nothing_is_lost(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "one of tokens and sentences must be given, got neither"),
+        ({}, "tokens or sentences must be given, got neither"),
         ({"tokens": 0}, "tokens must be at least 1, got 0"),
         ({"sentences": -1}, "sentences must be at least 1, got -1"),
         ({"sentences": 1, "window": 0}, "window must be at least 1, got 0"),

@@ -188,7 +188,7 @@ def test_settings_are_plain_text(settings: PrepareSettings, tmp_path: Path) -> N
     assert load_config(PrepareSettings, path) == settings
     with pytest.raises(ConfigError) as caught:
         load_config(PrepareSettings, path, ["cleaning.max_length=2"])
-    assert str(caught.value) == f"{path}: [cleaning]: max_length must be at least 3, got 2"
+    assert str(caught.value) == f"{path}: cleaning.max_length must be at least 3, got 2"
 
 
 def test_wrong_settings_are_told(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pcfgnat.config import ConfigError, from_dict, override, to_dict
+from pcfgnat.recipes import recipe_path
 from pcfgnat.storage.toml import dump_toml, load_toml
 from pcfgnat.training import TrainConfig
+from pcfgnat.training.recipe import resolve
 
 SHORT = {"lambda": "network.upsampling", "l": "network.prefix_depth"}
 GLANCING = "glancing"
@@ -23,9 +25,9 @@ Axes = dict[str, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class GridFile:
-    """What a file with a grid says; axes are lists of values by setting."""
+    """What a file with a grid says; `config` is a recipe, axes are lists of values by setting."""
 
-    config: Path
+    config: str
     grid: dict[str, list[Any]]
     output: Path | None = None
 
@@ -47,9 +49,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A training config and the axes along which it is varied; runs go into directories below `output`."""
+    """A recipe, by name or path, and the axes along which it is varied; runs go below `output`."""
 
-    config: Path
+    config: str
     output: Path
     axes: Axes = field(default_factory=dict)
 
@@ -60,7 +62,7 @@ class Grid:
 
     def cells(self) -> list[Cell]:
         """Return all trainings; a setting that cannot be used is an error now, not hours later."""
-        plain = load_toml(self.config)
+        plain = load_toml(recipe_path(self.config))
         axes = {name: values for name, values in self.axes.items() if name not in DECODING}
         cells = []
         for combination in product(*axes.values()):
@@ -68,11 +70,10 @@ class Grid:
             name = "_".join(f"{key}-{_file_name(value)}" for key, value in values.items()) or "run"
             changes = [change for pair in values.items() for change in _changes(*pair)]
             try:
-                changed = override(plain, changes)
-                config = from_dict(TrainConfig, {**changed, "output": str(self.output / name)}).resolved()
+                config = resolve({**plain, "output": str(self.output)}, changes).config
             except ConfigError as error:
                 raise ConfigError(f"cell {name}: {error}") from error
-            cells.append(Cell(name, values, config))
+            cells.append(Cell(name, values, replace(config.resolved(), output=self.output / name)))
         names = [cell.name for cell in cells]
         if len(set(names)) < len(names):
             raise ConfigError(f"the cells must have different names, got {', '.join(names)}")
@@ -95,25 +96,25 @@ def read_axes(assignments: Sequence[str]) -> Axes:
     return axes
 
 
-def read_grid(path: Path, assignments: Sequence[str], output: Path | None) -> Grid:
-    """Read a file with a grid, or a training config; axes given here come before those of the file."""
-    plain, axes = load_toml(path), read_axes(assignments)
+def read_grid(config: str, assignments: Sequence[str], output: Path | None) -> Grid:
+    """Read a file with a grid, or a recipe; axes given here come before those of the file."""
+    plain, axes = load_toml(recipe_path(config)), read_axes(assignments)
     if "grid" in plain:
         file = from_dict(GridFile, plain)
         empty = [name for name, values in file.grid.items() if not values]
         if empty:
-            raise ConfigError(f"{path}: grid.{empty[0]} must have at least one value, got none")
+            raise ConfigError(f"{config}: grid.{empty[0]} must have at least one value, got none")
         axes = {**{name: tuple(values) for name, values in file.grid.items()}, **axes}
-        path, output = file.config, output or file.output
+        config, output = file.config, output or file.output
     if output is None:
         raise ConfigError("an ablation must have an --output")
-    return Grid(path, output, axes)
+    return Grid(config, output, axes)
 
 
 def _changes(name: str, value: Any) -> list[str]:
     """Say in terms of the training config what a value means."""
     if name != GLANCING:
-        return [f"{SHORT.get(name, name)}={json.dumps(value)}"]
+        return [f"{SHORT.get(name, name)}={'none' if value is None else json.dumps(value)}"]
     if value not in ("on", "off", True, False):
         raise ConfigError(f"glancing must be on (as the config says) or off, got {value!r}")
     return [] if value in ("on", True) else [f"{key}={json.dumps(zero)}" for key, zero in NO_GLANCING.items()]

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.decoding import Request, Strategy, parse_strategy
 from pcfgnat.evaluation.evaluation_set import IdPair
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.networks import Batch, CanvasNetwork
+from pcfgnat.progress import progress_bar
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.structures import Padded
 from pcfgnat.text import BatchSettings, Tokenizer, cut
@@ -82,7 +82,7 @@ class Walk:
         order = [index for index in range(len(self._pairs)) if index not in self.left_out]
         order.sort(key=lambda index: self._longest(index))
         lengths = [self._longest(index) for index in order]
-        with tqdm(total=len(order), desc=self.subject.name, unit=" pairs", disable=None, leave=False) as bar:
+        with progress_bar(self.subject.name, "pairs", len(order)) as bar:
             for start, stop in cut(lengths, SIZE):
                 indices = order[start:stop]
                 source, target = (self.padded([self._pairs[i][side] for i in indices]) for side in (0, 1))

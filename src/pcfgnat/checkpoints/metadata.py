@@ -22,7 +22,7 @@ class DecodingDefaults:
     """How a model translates when nobody says otherwise.
 
     strategy:       as the command line names it, with its settings: `viterbi`, `beam:size=5`
-    length_penalty: the β of `score / L^β`
+    length_penalty: β: translations are ranked by score / length^β
     """
 
     strategy: str
@@ -44,7 +44,13 @@ class Languages:
 
 @dataclass(frozen=True)
 class Card:
-    """What only people can say about a model; each may be empty."""
+    """What only people can say about a model; each may be empty.
+
+    title:   heading of the card
+    licence: terms under which the weights may be used
+    data:    what the model was trained on
+    limits:  what the model is not good at
+    """
 
     title: str = ""
     licence: str = ""

@@ -4,6 +4,8 @@ import argparse
 import io
 import os
 import sys
+import time
+import traceback
 from collections.abc import Sequence
 
 from pcfgnat import __version__
@@ -13,6 +15,7 @@ from pcfgnat.cli import (
     average,
     benchmark,
     cluster_translate,
+    completion,
     distill,
     draw,
     evaluate,
@@ -23,6 +26,10 @@ from pcfgnat.cli import (
     train,
     translate,
 )
+from pcfgnat.cli.completion import answer_shell
+from pcfgnat.cli.files import detail
+from pcfgnat.cli.options import add_verbosity
+from pcfgnat.progress import VERBOSITY, Verbosity
 
 DESCRIPTION = """\
 Parallel translation with right-heavy probabilistic context-free grammars.
@@ -46,6 +53,7 @@ COMMANDS = (
     export,
     benchmark,
     info,
+    completion,
 )
 USAGE_ERROR, RUNTIME_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
@@ -54,10 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 2 if the user can mend it, 1 if the machine failed."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
+    token = VERBOSITY.set(Verbosity.NORMAL)
+    start = time.monotonic()
     try:
-        options = _parser().parse_args(arguments)
+        options = _parsed(arguments)
+        VERBOSITY.set(options.verbosity)
         options.run(options)
         sys.stdout.flush()
+        detail(f"took {time.monotonic() - start:.1f} s")
         return 0
     except KeyboardInterrupt:
         return _ended(INTERRUPTED)
@@ -66,9 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         if os.environ.get("PCFGNAT_TRACEBACK"):
             raise
+        if VERBOSITY.get() is Verbosity.VERBOSE:
+            traceback.print_exc()
         code = _ended(USAGE_ERROR if isinstance(error, ValueError) else RUNTIME_ERROR)
         print(f"pcfgnat: error: {_message(error)}", file=sys.stderr)
         return code
+    finally:
+        VERBOSITY.reset(token)
 
 
 def _ended(code: int) -> int:
@@ -80,11 +96,25 @@ def _ended(code: int) -> int:
     return code
 
 
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line; key=value may also stand after options, which argparse does not accept."""
+    parser = _parser()
+    answer_shell(parser)
+    options, rest = parser.parse_known_args(arguments)
+    late = [text for text in rest if "=" in text and not text.startswith("-")]
+    if rest and (late != rest or "late_assignments" not in options):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        getattr(options, options.late_assignments).extend(rest)
+    return options
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pcfgnat", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"pcfgnat {__version__}")
+    add_verbosity(parser, Verbosity.NORMAL)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add_command(commands)

@@ -9,11 +9,11 @@ from pcfgnat.cli.options import Commands, new_command, positive, use_machine
 DESCRIPTION = """\
 Train a model for every combination of some settings, judge each under every decoding strategy, and compare.
 
-An axis is a setting of the training config with its values, such as optimiser.rate=1e-3,5e-4. Short names:
+An axis is a setting of the recipe with its values, such as optimiser.rate=1e-3,5e-4. Short names:
 
   lambda=1,2           λ, main-chain nodes (or vertices, or slots) for each source token
   l=0,1,2              depth of the prefix trees
-  glancing=on,off      as the config says, or none
+  glancing=on,off      as the recipe says, or none
   data=DIR,DIR         what to train on, such as raw and distilled text
   decode=…, beta=…     ways to decode: these need no further training
 
@@ -22,14 +22,15 @@ not done again. A cell that fails is recorded, and the others go on.
 """
 EXAMPLE = """\
 examples:
-  pcfgnat ablate configs/multi30k/pcfg.toml lambda=1,2 l=0,1,2 decode=viterbi,greedy --output runs/ablation
+  pcfgnat ablate pcfg data=DIR lambda=1,2 l=0,1,2 decode=viterbi,greedy --output runs/ablation
   pcfgnat ablate grid.toml
 
 grid.toml:
-  config = "configs/multi30k/pcfg.toml"
+  config = "pcfg"
   output = "runs/ablation"
 
   [grid]
+  data = ["DIR"]
   lambda = [1, 2]
   "optimiser.rate" = [1e-3, 5e-4]
 """
@@ -39,8 +40,9 @@ def add_command(commands: Commands) -> None:
     """Describe the command's options."""
     parser = new_command(commands, "ablate", "train and compare a grid of settings", DESCRIPTION, run)
     parser.epilog = EXAMPLE
-    parser.add_argument("config", type=Path, metavar="GRID.toml|CONFIG.toml")
+    parser.add_argument("config", metavar="RECIPE|GRID.toml", help="what to vary (pcfgnat train --list)")
     parser.add_argument("axes", nargs="*", metavar="key=v1,v2", help="settings and their values")
+    parser.set_defaults(late_assignments="axes")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="where the runs and the results go (the grid's own)"
     )

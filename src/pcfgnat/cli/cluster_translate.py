@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pcfgnat.cli.files import notice
 from pcfgnat.cli.options import Commands, add_decoding_options, add_machine_options, new_command, positive
+from pcfgnat.progress import progress_bar
 
 if TYPE_CHECKING:
     from pcfgnat.cluster import ClusterJob
@@ -49,8 +50,6 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Translate what is missing, and merge."""
-    from tqdm import tqdm
-
     from pcfgnat.cluster import translate_shards
     from pcfgnat.storage.shards import ShardedFile
 
@@ -59,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     lines, missing = output.manifest.lines, sum(shard.lines for shard in output.missing())
     if missing < lines:
         notice(f"resuming after {lines - missing} lines")
-    with tqdm(total=lines, initial=lines - missing, unit=" lines", disable=None, leave=False) as bar:
+    with progress_bar("", "lines", lines, lines - missing) as bar:
         for done in translate_shards(job, output, options.workers, options.address):
             bar.update(done)
     output.merge()

@@ -14,6 +14,7 @@ from pcfgnat.cli.options import (
     new_command,
     positive,
 )
+from pcfgnat.progress import progress_bar
 
 DESCRIPTION = """\
 Translate the source side of training text with a teacher, usually an autoregressive model with beam search:
@@ -54,8 +55,6 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Translate what is not translated yet."""
-    from tqdm import tqdm
-
     from pcfgnat.translator import describe_model, distill, job_record, model_directory, pair_files
 
     translator = load_translator(options, options.model)
@@ -76,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
             return
         if output.progress.lines:
             notice(f"resuming after {output.progress.lines} lines")
-        with tqdm(initial=output.progress.lines, unit=" lines", disable=None, leave=False) as bar:
+        with progress_bar("", "lines", initial=output.progress.lines) as bar:
             for chunk in distill(translator, _lines(options), output, options.chunk):
                 cut += sum(bool(translation.parts) for translation in chunk)
                 bar.update(len(chunk))

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from pcfgnat.progress import VERBOSITY, Verbosity, is_quiet
+
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
@@ -34,8 +36,15 @@ def replaceable(path: Path) -> bool:
 
 
 def notice(text: str) -> None:
-    """Print a message that is not a result."""
-    print(f"pcfgnat: {text}", file=sys.stderr, flush=True)
+    """Print a message that is not a result, unless -q asks for results only."""
+    if not is_quiet():
+        print(f"pcfgnat: {text}", file=sys.stderr, flush=True)
+
+
+def detail(text: str) -> None:
+    """Print what only those want to know who said -v."""
+    if VERBOSITY.get() is Verbosity.VERBOSE:
+        notice(text)
 
 
 def read_lines(path: Path | None) -> Iterator[str]:

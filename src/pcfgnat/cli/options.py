@@ -1,9 +1,13 @@
 """What several commands have in common: how they are described, and options about machine and decoding."""
 
 import argparse
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pcfgnat.cli.files import detail
+from pcfgnat.progress import Verbosity
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +31,21 @@ def new_command(
         allow_abbrev=False,
     )
     parser.set_defaults(run=run)
+    add_verbosity(parser, argparse.SUPPRESS)  # what was said before the command stays unless said again
     return parser
+
+
+def add_verbosity(parser: argparse.ArgumentParser, default: object) -> None:
+    """Add -v and -q."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "-v", "--verbose", dest="verbosity", action="store_const", const=Verbosity.VERBOSE, default=default,
+        help="also print what is loaded, the time that it took, and where an error arose",
+    )  # fmt: skip
+    group.add_argument(
+        "-q", "--quiet", dest="verbosity", action="store_const", const=Verbosity.QUIET, default=default,
+        help="print results and errors only",
+    )  # fmt: skip
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +116,11 @@ def load_translator(
         window=1 if at_once or options.batch == 1 else defaults.window,
     )
     onnx = OnnxOptions(threads=options.threads, exact=True if options.exact else None)
-    return Translator.load(place, device, wanted, onnx=onnx)
+    start = time.monotonic()
+    translator = Translator.load(place, device, wanted, onnx=onnx)
+    runtime, strategy = type(translator.runtime).__name__, translator.strategy.name
+    detail(f"loaded {place} in {time.monotonic() - start:.1f} s: {runtime}, {strategy}")
+    return translator
 
 
 def named_paths(systems: Sequence[str]) -> dict[str, Path | None]:

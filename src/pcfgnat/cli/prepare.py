@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcfgnat.cli.files import notice
 from pcfgnat.cli.options import Commands, new_command
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def run(options: argparse.Namespace) -> None:
     """Prepare, and print the counts."""
     from pcfgnat.config import from_dict
     from pcfgnat.text import CleaningSettings, LearnSettings, PrepareSettings, prepare
+    from pcfgnat.text.unknown import unknown_warnings
 
     settings = PrepareSettings(
         output=options.output,
@@ -107,7 +109,10 @@ def run(options: argparse.Namespace) -> None:
         learn=from_dict(LearnSettings, _given(options, LEARN)),
         cleaning=from_dict(CleaningSettings, _given(options, CLEAN)),
     )
-    print(prepare(settings))
+    report = prepare(settings)
+    for warning in unknown_warnings(report):
+        notice(f"warning: {warning}")
+    print(report)
     print(f"written to {options.output}")
 
 

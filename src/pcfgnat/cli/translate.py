@@ -15,6 +15,8 @@ from pcfgnat.cli.options import (
     new_command,
     positive,
 )
+from pcfgnat.cli.prompt import typed_lines
+from pcfgnat.progress import progress_bar
 
 if TYPE_CHECKING:
     from pcfgnat.translator import Form, Translator
@@ -65,8 +67,7 @@ def run(options: argparse.Namespace) -> None:
 
     if options.texts and options.input is not None:
         raise ValueError("either texts or --input may be given, got both")
-    at_once = not options.texts and options.input is None and sys.stdin.isatty()
-    translator = load_translator(options, options.model, results=options.results, at_once=at_once)
+    translator = load_translator(options, options.model, results=options.results, at_once=_is_typed(options))
     kind = "json" if options.json else "tree" if options.tree else "text"
     form = Form(kind, options.results, terminal_width(), options.output is None and sys.stdout.isatty())  # type: ignore[arg-type]
     from_file = options.input is not None and (options.input.is_file() or not options.input.exists())
@@ -78,14 +79,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _translate_stream(options: argparse.Namespace, translator: "Translator", form: "Form") -> None:
-    from tqdm import tqdm
-
     from pcfgnat.translator import Notices
 
-    lines = _checked(options.texts) if options.texts else read_lines(options.input)
-    silent = True if options.output is None and sys.stdout.isatty() else None  # the output shows the progress
+    lines = _checked(options.texts) if options.texts else _read(options)
+    shown = _is_typed(options) or (options.output is None and sys.stdout.isatty())  # by the lines themselves
     notices = Notices(form, translator.strategy.name, notice)
-    with writing(options.output) as file, tqdm(unit=" lines", disable=silent, leave=False) as bar:
+    with writing(options.output) as file, progress_bar("", "lines", hidden=shown) as bar:
         for number, translation in enumerate(translator.stream(lines), start=1):
             notices.report(translation, number)
             for line in form.lines(translation, number):
@@ -93,6 +92,21 @@ def _translate_stream(options: argparse.Namespace, translator: "Translator", for
             if translator.options.window == 1:
                 file.flush()
             bar.update()
+
+
+def _is_typed(options: argparse.Namespace) -> bool:
+    """Return whether a person sits at the other end of stdin."""
+    return not options.texts and options.input is None and sys.stdin.isatty()
+
+
+def _read(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the lines of the input, or what a person types."""
+    if not _is_typed(options):
+        return read_lines(options.input)
+    from pcfgnat.translator import describe_model, model_directory
+
+    languages = describe_model(model_directory(options.model)).languages
+    return typed_lines(f"{languages.source or 'source'} → {languages.target or 'target'}")
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:

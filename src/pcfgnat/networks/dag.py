@@ -18,7 +18,8 @@ from pcfgnat.structures.profiling import RULE_SCORES, profiled
 class DAGConfig(CanvasConfig):
     """The graph's size, and how its transitions are scored.
 
-    upsampling: λ, vertices for each source token
+    upsampling:  λ, vertices per source token
+    transitions: how transitions are scored
     """
 
     upsampling: int = 8

@@ -20,8 +20,9 @@ PARENT, LEFT, RIGHT = range(3)  # what a symbol can be in a rule
 class PCFGConfig(CanvasConfig):
     """The grammar's size, and how its rules are scored.
 
-    upsampling:   λ, main-chain nodes for each source token
+    upsampling:   λ, main-chain nodes per source token
     prefix_depth: l, depth of the prefix trees
+    rules:        how rules are scored
     """
 
     upsampling: int = 4

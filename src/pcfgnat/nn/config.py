@@ -8,10 +8,18 @@ from typing import Literal
 class TransformerConfig:
     """Encoder and decoder alike; the defaults are the paper's size.
 
-    pre_norm:         normalise what enters a sub-layer (easier to train), else what leaves it
-    max_positions:    longest input, in tokens, that learned positions exist for
-    share_embeddings: one table for source, target and output; without it the source has a table of its own
-    bert_init:        draw all weights from N(0, 0.02²), as BERT and the released DA-Transformer do
+    layers_encoder:    encoder layers
+    layers_decoder:    decoder layers
+    width:             size of a state; a multiple of heads
+    ffn:               size of the feed-forward layers inside
+    heads:             attention heads
+    dropout:           probability to drop a unit of a sub-layer's output
+    attention_dropout: probability to drop an attention weight
+    activation:        of the feed-forward layers
+    pre_norm:          normalise the input of a sub-layer, which trains more easily, instead of its output
+    max_positions:     longest input, in tokens, that learned positions exist for
+    share_embeddings:  one table for source, target and output; otherwise the source has a separate one
+    bert_init:         draw all weights from N(0, 0.02²), as BERT and the released DA-Transformer do
     """
 
     layers_encoder: int = 6

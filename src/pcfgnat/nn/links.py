@@ -15,9 +15,9 @@ class LinkConfig:
     """How nodes are joined. The defaults are the released code's; all switched off is the paper's formula.
 
     heads:     distributions that are mixed
-    positions: whether a learned position joins each node's state
-    gate:      whether the parent decides how the heads are mixed; without it they weigh the same
-    scale:     whether scores are divided by the root of a head's width
+    positions: add a learned position to the state of each node
+    gate:      let the parent decide how the heads are mixed; otherwise they weigh the same
+    scale:     divide scores by the root of a head's width
     """
 
     heads: int = 8

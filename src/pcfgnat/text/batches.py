@@ -27,7 +27,7 @@ class BatchSettings:
 
     def __post_init__(self) -> None:
         if self.tokens is None and self.sentences is None:
-            raise ValueError("one of tokens and sentences must be given, got neither")
+            raise ValueError("tokens or sentences must be given, got neither")
         for name, value in (("tokens", self.tokens), ("sentences", self.sentences), ("window", self.window)):
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")

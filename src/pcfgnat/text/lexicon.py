@@ -5,12 +5,14 @@ most often opposite to a source type are asked how probable they are. Begin of s
 source, and so takes the part of the model's empty word.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from pcfgnat.progress import progress_bar
 from pcfgnat.text.corpus import ParallelCorpus
 from pcfgnat.text.lines import TextError
 from pcfgnat.text.shortlist import PLAIN, Shortlist
@@ -58,11 +60,19 @@ def learn_shortlist(corpus: ParallelCorpus, settings: LexiconSettings | None = N
         raise TextError(f"{corpus.directory} must have sentence pairs to learn a shortlist from, got none")
     chosen = np.unique(np.linspace(0, len(corpus) - 1, min(settings.pairs, len(corpus))).astype(np.int64))
     chunks = [chosen[start : start + CHUNK_PAIRS] for start in range(0, len(chosen), CHUNK_PAIRS)]
-    lexicon, frequency = _counted(corpus, chunks, 4 * settings.best)
-    for _ in range(settings.iterations):
-        _improve(lexicon, corpus, chunks)
+    total = len(chosen) * (1 + settings.iterations)
+    with progress_bar("learning the shortlist", "pairs", total) as bar:
+        lexicon, frequency = _counted(corpus, _watched(chunks, bar), 4 * settings.best)
+        for _ in range(settings.iterations):
+            _improve(lexicon, corpus, _watched(chunks, bar))
     frequent = np.argsort(-frequency[PLAIN:], kind="stable")[: settings.frequent] + PLAIN
     return _shortlist(lexicon, frequent, settings.best)
+
+
+def _watched(chunks: list[Int64[np.ndarray, "_"]], bar: Any) -> Iterator[Int64[np.ndarray, "_"]]:
+    for chunk in chunks:
+        yield chunk
+        bar.update(len(chunk))
 
 
 def _read(corpus: ParallelCorpus, chunk: Int64[np.ndarray, "_"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -70,7 +80,7 @@ def _read(corpus: ParallelCorpus, chunk: Int64[np.ndarray, "_"]) -> Iterator[tup
 
 
 def _counted(
-    corpus: ParallelCorpus, chunks: list[Int64[np.ndarray, "_"]], most: int
+    corpus: ParallelCorpus, chunks: Iterable[Int64[np.ndarray, "_"]], most: int
 ) -> tuple[_Lexicon, Int64[np.ndarray, "types"]]:
     """Count in how many pairs types stand opposite each other; keep the `most` associated of each row."""
     types = corpus.vocabulary_size
@@ -104,7 +114,7 @@ def _merged(
     return together, total
 
 
-def _improve(lexicon: _Lexicon, corpus: ParallelCorpus, chunks: list[Int64[np.ndarray, "_"]]) -> None:
+def _improve(lexicon: _Lexicon, corpus: ParallelCorpus, chunks: Iterable[Int64[np.ndarray, "_"]]) -> None:
     """Expect how often each type causes each other, and make that the probabilities."""
     from pcfgnat.text.kernels import add_expected
 

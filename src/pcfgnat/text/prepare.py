@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool
-from tqdm import tqdm
 
 from pcfgnat import __version__
 from pcfgnat.config import to_dict
+from pcfgnat.progress import activity, progress_bar
 from pcfgnat.storage.files import atomic_directory, file_sha256
 from pcfgnat.storage.toml import sealed_toml
 from pcfgnat.text.cleaning import CleaningSettings, Encoder
@@ -141,8 +141,7 @@ def _given_tokenizer(settings: PrepareSettings) -> Tokenizer | None:
 
 
 def _learnt(sample: Sequence[str], settings: LearnSettings) -> Tokenizer:
-    label = f"learning {settings.vocabulary_size} subwords from {len(sample)} sentences"
-    with tqdm(desc=label, bar_format="{desc}", disable=None, leave=False):
+    with activity(f"learning {settings.vocabulary_size} subwords from {len(sample)} sentences"):
         return SentencePieceTokenizer.learn(sample, settings)
 
 
@@ -164,8 +163,7 @@ def _write_split(pairs: Sequence[TextPair], encoder: Encoder, directory: Path) -
 
 def _write_shortlist(directory: Path) -> str:
     """Learn it from the training data and return the checksum."""
-    with tqdm(desc="learning the shortlist", bar_format="{desc}", disable=None, leave=False):
-        learn_shortlist(ParallelCorpus(directory / "train")).save(directory / SHORTLIST)
+    learn_shortlist(ParallelCorpus(directory / "train")).save(directory / SHORTLIST)
     return file_sha256(directory / SHORTLIST)
 
 
@@ -219,9 +217,9 @@ def _check_held_out(settings: PrepareSettings) -> None:
 
 
 def _chunks(readers: Sequence[PairReader], label: str) -> Iterator[list[tuple[str, str]]]:
-    """All pairs of several corpora, with a progress bar if there is a terminal to see it."""
+    """Yield all pairs of several corpora, with rate and time left on a terminal."""
     total = sum(path.stat().st_size for reader in readers for path in reader.paths)
-    with tqdm(total=total, desc=label, unit="B", unit_scale=True, disable=None, leave=False) as bar:
+    with progress_bar(label, "B", total) as bar:
         for reader in readers:
             done = 0
             for chunk in reader:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pcfgnat.checkpoints.metadata import Card, DecodingDefaults, differing_keys
-from pcfgnat.config import ConfigError, from_dict, to_dict
+from pcfgnat.config import ByName, ConfigError, from_dict, to_dict
 from pcfgnat.networks import NETWORKS
 from pcfgnat.objectives import OBJECTIVES, Objective
 from pcfgnat.storage.toml import load_config
@@ -33,7 +33,13 @@ class TrainingError(ValueError):
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """Size of a step: see `BatchSettings`; gradients of `accumulate` batches are added up."""
+    """Size of a step.
+
+    tokens:     at most so many tokens in a batch: pairs × longest sentence of either side, padding included
+    sentences:  at most so many sentence pairs in a batch; give tokens, sentences or both
+    window:     batches within which sentences are sorted by length: fewer are more random, more pad less
+    accumulate: batches whose gradients are summed for one step
+    """
 
     tokens: int | None = None
     sentences: int | None = None
@@ -51,11 +57,16 @@ class BatchConfig:
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """AdamW, with weight decay for the matrices of linear maps only, and gradients clipped to norm `clip`.
+    """AdamW, with weight decay for the matrices of linear maps only.
 
-    The rate goes up linearly for `warm_up` steps to `rate`. Then it stays there (`constant`), falls with the
-    root of the step (`inverse_sqrt`), or follows the line from `rate` at the run's begin to 0 at its end
-    (`linear`). With a `time_budget` that line follows the clock.
+    rate:         peak learning rate, reached linearly after warm_up steps
+    betas:        decay of the running means of gradients and of their squares
+    eps:          added to the root of the mean square
+    weight_decay: of the matrices of linear maps
+    clip:         largest norm of the gradient; longer ones are scaled down to it
+    warm_up:      steps until the peak rate
+    schedule:     after warm-up: linear falls to 0 at the end of the run (by the clock if there is a
+                  time_budget), inverse_sqrt falls with the root of the step, constant stays
     """
 
     rate: float = 1e-3
@@ -78,9 +89,9 @@ class OptimiserConfig:
 
 @dataclass(frozen=True)
 class EmaConfig:
-    """A running mean of the weights, which is then what is validated and kept; none without `decay`.
+    """A running mean of the weights, which is then what is validated and kept.
 
-    In step t the decay is `min(decay, (1 + t) / (10 + t))`, so that the mean soon forgets the first weights.
+    decay: share of the old mean that a step keeps, min(decay, (1 + t) / (10 + t)) in step t; no mean if unset
     """
 
     decay: float | None = None
@@ -94,13 +105,14 @@ class EmaConfig:
 class ValidationConfig:
     """BLEU on the validation set, which decides what is kept.
 
-    every, every_minutes: how often, in steps or by the clock; at the end of each epoch if neither is given
-    sentences:            only the first so many
-    patience:             stop after so many validations in a row without a better BLEU
-    keep:                 how many of the best checkpoints to keep, and to average in the end
-    batch:                sentences translated at a time
-    tokenize:             sacreBLEU's tokenizer; `auto` depends on the target language, as in `evaluate`
-    decoding:             how to translate; the network's default if not given
+    every:         steps between validations; once per epoch if neither this nor every_minutes is set
+    every_minutes: minutes between validations, instead of every
+    sentences:     only the first so many sentences of the validation set; all if unset
+    patience:      stop after so many validations in a row without a better BLEU; never if unset
+    keep:          best checkpoints to keep, and to average at the end
+    batch:         sentences translated at a time
+    tokenize:      sacreBLEU's tokenizer; auto depends on the target language, as in evaluate
+    decoding:      how to translate; the network's default if unset
     """
 
     every: int | None = None
@@ -114,7 +126,7 @@ class ValidationConfig:
 
     def __post_init__(self) -> None:
         if self.every is not None and self.every_minutes is not None:
-            raise ValueError("only one of every and every_minutes may be given, got both")
+            raise ValueError("every and every_minutes must not be given together, got both")
         for name in ("every", "sentences", "patience", "keep", "batch"):
             if (value := getattr(self, name)) is not None:
                 _at_least(name, value, 1)
@@ -127,11 +139,12 @@ class FaultsConfig:
     """Which steps are skipped, and when there were too many.
 
     A step leaves the weights as they are if a gradient or the loss is not finite, if the model can produce
-    none of its targets, or if the loss is a spike: per target token more than `spike_factor` times the median
-    of the last 100 steps, once there are 20; a median below 1 nat counts as 1. Spikes are not among these
-    100, so that a loss that stays up does not become the measure. `inf` turns it off. Bad steps are counted
-    in the log (`bad_steps`), the sentences of the first 20 are kept in `faults/`, and after `max_bad_steps`
-    in a row the run ends with advice.
+    none of its targets, or if the loss is a spike. The median is that of the last 100 steps without a spike,
+    once there are 20, and at least 1 nat. Bad steps are counted in the log (`bad_steps`) and the sentences of
+    the first 20 are kept in `faults/`.
+
+    spike_factor:  skip a step whose loss per target token exceeds so many recent medians; inf turns it off
+    max_bad_steps: end the run after so many skipped steps in a row
     """
 
     spike_factor: float = 5.0
@@ -150,7 +163,7 @@ class DistributedConfig:
     A batch is one of all processes, each of which takes its share of the sentences: so their number changes
     nothing but rounding, and what dropout draws.
 
-    exchange:        `ddp`: each has the whole network; `fsdp`: each has a part of it, for large ones
+    exchange:        ddp: each process has the whole network; fsdp: each has a part of it, for large ones
     timeout_minutes: how long to wait for a process that does not answer before giving up
     """
 
@@ -164,7 +177,11 @@ class DistributedConfig:
 
 @dataclass(frozen=True)
 class CardConfig(Card):
-    """What to say in the model card. Languages are taken from the prepared data if not given."""
+    """Contents of the model card.
+
+    source_language: code of the source language; that of the prepared data if empty
+    target_language: code of the target language; that of the prepared data if empty
+    """
 
     source_language: str = ""
     target_language: str = ""
@@ -174,24 +191,38 @@ class CardConfig(Card):
 class TrainConfig:
     """A training run.
 
-    data:       output of `pcfgnat prepare`
-    output:     the run's directory, which may be one that was interrupted
-    network:    `name` and the architecture
-    objective:  `name` and the settings of what is minimised
-    warm_start: a checkpoint from which every weight that fits is taken
-    steps, epochs, time_budget: where to end, whichever comes first; the budget is in minutes, validation
-        included, though not that of the final average. The same settings give the same losses, with or
-        without interruptions, unless there is a time budget: then schedules follow the clock.
-    precision:  of matrix products in training; weights are always float32
-    threads:    of torch; its own choice if not given
-    log_every:  steps that a row of the log is a mean of
-    curves, tensorboard: whether to draw the curves, and to write for TensorBoard
+    The same settings give the same losses, with or without interruptions, unless there is a time budget:
+    then schedules follow the clock.
+
+    data:        directory written by `pcfgnat prepare`
+    output:      directory of the run; an interrupted run in it is resumed
+    network:     the network and its architecture
+    objective:   what is minimised, and its settings
+    batches:     size of a step
+    seed:        of weights, order of sentences, dropout and glancing
+    steps:       end after so many steps; set at least one of steps, epochs and time_budget
+    epochs:      end after so many passes over the training text
+    time_budget: end after so many minutes, validation included but not that of the final average
+    warm_start:  checkpoint to take every weight from that fits; random weights if unset
+    optimiser:   AdamW and its schedule
+    ema:         running mean of the weights
+    validation:  when to validate, and what to keep
+    faults:      which steps are skipped
+    distributed: several processes
+    precision:   of matrix products in training; weights are always float32
+    device:      where to train; auto is cuda if available and cpu otherwise
+    threads:     CPU threads; as torch chooses if unset
+    log_every:   steps per row of the log, which has their means
+    save_every_minutes: minutes between saves of the run's state, from which it is resumed
+    curves:      draw loss, BLEU and learning rate as curves.png
+    tensorboard: write logs for TensorBoard
+    card:        contents of the model card
     """
 
     data: Path
     output: Path
-    network: dict[str, Any]
-    objective: dict[str, Any]
+    network: Annotated[dict[str, Any], ByName({name: kind for name, (_, kind) in NETWORKS.items()})]
+    objective: Annotated[dict[str, Any], ByName(OBJECTIVES)]
     batches: BatchConfig
     seed: int = 1
     steps: int | None = None
@@ -214,7 +245,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.steps is None and self.epochs is None and self.time_budget is None:
-            raise ValueError("at least one of steps, epochs and time_budget must be given, got none")
+            raise ValueError("steps, epochs or time_budget must be given, got none")
         for name in ("steps", "epochs", "time_budget", "save_every_minutes"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ValueError(f"{name} must be more than 0, got {value}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from pcfgnat.progress import is_quiet
 from pcfgnat.training.record.logs import Value
 from pcfgnat.training.record.state import Best
 from pcfgnat.training.validation import Scores
@@ -18,7 +19,7 @@ class Reporter:
     """Writes to stderr, unless it is silent."""
 
     def __init__(self, silent: bool = False) -> None:
-        self._silent = silent
+        self._silent = silent or is_quiet()
         self._bar: Any = None
         self._start: tuple[float, float] | None = None  # progress and seconds when this process began
         self._bleu = ""
