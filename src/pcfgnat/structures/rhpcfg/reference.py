@@ -43,32 +43,46 @@ def inside(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B S"]:
     `head[a, b, w, s] = left[b, w, s] ⊗ token[a, s+w]`, and the sum over right children done first,
     `right[a, b, t] = ⊕_c rule[a, b, c] ⊗ S[c, t]`, as it does not depend on the split (b, w).
     """
-    weights = without_padding(weights)
-    tree = weights.tree
+    legal = legal_chain_rules(weights.tree, weights.chain_lengths)
+    rules = semiring.lift(torch.where(legal, weights.chain, NEG_INF))
+    found = heads(semiring, weights)
+    return main_chain(semiring, found, rules, weights.chain_lengths, weights.lengths)
+
+
+def heads(semiring: Semiring, weights: Weights) -> dict[tuple[int, int], Float[Tensor, "K B C N"]]:
+    """`[offset, width]`: the left child of each node deriving so many tokens, and the own token behind them.
+
+    What no derivation uses is impossible, as the weights may hold anything there, even NaN.
+    """
+    tree, lengths = weights.tree, weights.chain_lengths
+    used = used_symbols(tree, lengths).unsqueeze(2)
+    inner = inner_nodes(tree, lengths).unsqueeze(2)
+    weights = replace(
+        weights,
+        tokens=torch.where(used, weights.tokens, NEG_INF),
+        prefix=torch.where(inner, weights.prefix, NEG_INF),
+    )
     tokens = semiring.lift(weights.tokens)
-    chain_tokens = tokens[:, :, 1 :: tree.block]
-    heads = {
-        (offset, width): _shift(semiring, chain_tokens, width)
-        if left is None
-        else semiring.times(_shift(semiring, chain_tokens, width), left)
+    own = tokens[:, :, 1 :: tree.block]
+    return {
+        (offset, width): own if left is None else semiring.times(_shift(semiring, own, width), left)
         for (offset, width), left in _left_children(semiring, weights, tokens).items()
     }
-    return main_chain(semiring, heads, semiring.lift(weights.chain), weights.chain_lengths, weights.lengths)
 
 
 def main_chain(
     semiring: Semiring,
-    heads: Mapping[tuple[int, int], Float[Tensor, "K B C N"]],
+    heads_of: Mapping[tuple[int, int], Float[Tensor, "K B C N"]],
     rules: Float[Tensor, "K B C d C"],
     chain_lengths: Int[Tensor, "B"],
     lengths: Int[Tensor, "B"],
 ) -> Float[Tensor, "K B S"]:
     """Sum over the main chain, one step per position: S at s needs only later positions.
 
-    `heads[offset, width]` is the weight of a node's left child of that offset deriving so many tokens from
+    `heads_of[offset, width]` is the weight of a node's left child of that offset deriving so many tokens from
     each position, and of the node's own token behind them; (0, 0) is there always, ε and the own token.
     """
-    own = heads[0, 0]
+    own = heads_of[0, 0]
     positions = own.shape[-1]
     node = torch.arange(own.shape[2], device=own.device)
     is_last = node == chain_lengths[:, None] - 1
@@ -78,7 +92,7 @@ def main_chain(
     for s in reversed(range(positions)):
         alternatives = [
             semiring.times(right[rest][..., offset], head[..., s])
-            for (offset, width), head in heads.items()
+            for (offset, width), head in heads_of.items()
             if (rest := s + width + 1) in right
         ]
         span = semiring.plus(alternatives) if alternatives else impossible
@@ -103,17 +117,6 @@ def inner_nodes(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tens
     """Which main-chain nodes have a prefix tree that derivations use: neither root nor last."""
     k = torch.arange(tree.chain_length, device=chain_lengths.device)
     return (k > 0) & (k < chain_lengths[:, None] - 1)
-
-
-def without_padding(weights: Weights) -> Weights:
-    """Make impossible whatever no derivation uses, as that may hold anything, even NaN."""
-    tree, lengths = weights.tree, weights.chain_lengths
-    return replace(
-        weights,
-        tokens=torch.where(used_symbols(tree, lengths).unsqueeze(2), weights.tokens, NEG_INF),
-        chain=torch.where(legal_chain_rules(tree, lengths), weights.chain, NEG_INF),
-        prefix=torch.where(inner_nodes(tree, lengths).unsqueeze(2), weights.prefix, NEG_INF),
-    )
 
 
 def total(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B"]:
