@@ -23,7 +23,7 @@ LAYERS = (
     {"config"},
 )
 SHARED_BY_NETWORKS = {"base", "glancing", "parallel"}
-LIBRARY_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "jaxtyping"}
+LIBRARY_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "triton", "jaxtyping"}
 
 
 def imports(file: Path, module: str) -> Iterator[str]:

@@ -137,8 +137,9 @@ def test_samples_of_unnormalised_weights_have_their_shares() -> None:
 def test_paths_of_an_unnormalised_graph_have_their_shares() -> None:
     lattice = random_dag([5], vocabulary=2)
     bent = DAG(lattice.transitions + torch.arange(5.0), lattice.emit * 3.0, lattice.num_nodes)
-    scores = (part.expand(1000, *part.shape[1:]) for part in (bent.transitions, bent.emit))
-    copies = DAG(*scores, torch.full((1000,), 5))
+    copies = DAG(
+        bent.transitions.expand(1000, -1, -1), bent.emit.expand(1000, -1, -1), torch.full((1000,), 5)
+    )
     drawn = Counter(tuple(v + 1 for v in h.nodes) for h in copies.sample(torch.Generator().manual_seed(0)))
     check_frequencies(bent.grammar(), drawn)
 

@@ -148,7 +148,7 @@ class Posterior(ABC):
             return self._total(LogSemiring(), weights)[0]
 
         if torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights):
-            value, pull = torch.func.vjp(total, *self._weights)
+            value, pull = torch.func.vjp(total, *self._weights)[:2]
             found = pull(torch.ones_like(value))
         else:
             with torch.enable_grad():

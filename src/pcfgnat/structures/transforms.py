@@ -15,8 +15,7 @@ def differentiable_gradients(
     A kernel's gradient would enter the graph as a constant, and whatever depends on its derivative would
     silently contribute nothing.
     """
-    _, pull = torch.func.vjp(function, *inputs)
-    found: tuple[Tensor, ...] = pull(grad)
+    found: tuple[Tensor, ...] = torch.func.vjp(function, *inputs)[1](grad)
     return found
 
 
@@ -35,7 +34,7 @@ def fold_into_batch(
         return whole.flatten(0, 1)
 
     def unfolded(value: Tensor) -> Tensor:
-        return value.unflatten(0, (size, -1))
+        return value.reshape(size, len(value) // size, *value.shape[1:])
 
     outputs = apply(*(folded(value, dim) for value, dim in zip(arguments, in_dims, strict=True)))
     if isinstance(outputs, Tensor):

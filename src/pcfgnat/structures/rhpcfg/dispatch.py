@@ -45,7 +45,7 @@ def best_by_length(
 
 
 def _kernels(*tensors: Tensor) -> ModuleType | None:
-    """Import the kernels when they are first needed: that takes a moment, and they may not be there at all."""
+    """Import the kernels when they are first needed: it takes a moment, and they may not be installed."""
     name = chosen_backend(*(tensor for tensor in tensors if tensor.numel()))
     if name == "numba":
         from pcfgnat.structures.rhpcfg import numba

@@ -66,7 +66,7 @@ def expected_uses(
     def total(chain: Tensor, prefix: Tensor, symbols: Tensor) -> Tensor:
         return totals(replace(weights, chain=chain, prefix=prefix, symbols=symbols)).total
 
-    found, pull = torch.func.vjp(total, weights.chain, weights.prefix, weights.symbols)
+    found, pull = torch.func.vjp(total, weights.chain, weights.prefix, weights.symbols)[:2]
     chain, prefix, symbols = pull(torch.ones_like(found))
     return chain, prefix, symbols
 

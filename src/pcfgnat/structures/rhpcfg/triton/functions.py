@@ -14,7 +14,8 @@ from pcfgnat.grammar.prefix_plan import prefix_plan
 from pcfgnat.grammar.support_tree import SupportTree
 from pcfgnat.structures.rhpcfg import reference
 from pcfgnat.structures.rhpcfg.reference import Weights
-from pcfgnat.structures.rhpcfg.triton.operators import chain_best, chain_inside, chain_trace
+from pcfgnat.structures.rhpcfg.triton import operators
+from pcfgnat.structures.rhpcfg.triton.operators import chain_best, chain_trace
 from pcfgnat.structures.semiring import NEG_INF, LogSemiring, MaxSemiring, Semiring
 
 
@@ -23,9 +24,8 @@ def log_partition(weights: Weights) -> Float[Tensor, "B"]:
     heads = _heads(LogSemiring(), weights)
     if not heads.shape[-1]:
         return reference.total(LogSemiring(), weights)[0]
-    depth = weights.tree.prefix_depth
-    total: Tensor = chain_inside(heads, weights.chain, weights.chain_lengths, weights.lengths, depth)[0]
-    return total
+    sizes = (weights.chain_lengths, weights.lengths)
+    return operators.log_partition(heads, weights.chain, *sizes, weights.tree.prefix_depth)
 
 
 def best(weights: Weights) -> tuple[Int[Tensor, "B m"], Float[Tensor, "B"]]:

@@ -13,7 +13,7 @@ from pcfgnat.structures.rhpcfg.triton import kernels
 from pcfgnat.structures.semiring import NEG_INF
 
 WARPS = 4
-TILE = 2048  # numbers in registers at a time, 16 a thread
+TILE = 1024  # numbers of a tile, 8 per thread: more made the compiler spill registers
 LARGEST_WIDTH, SMALLEST_WIDTH = 64, 16
 
 Tables = tuple[Float[Tensor, "B C N"], Float[Tensor, "B C Q N"]]

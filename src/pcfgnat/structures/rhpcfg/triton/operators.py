@@ -120,29 +120,51 @@ def plain_log_partition(
     return main_chain(LogSemiring(), by_state, rules, chain_lengths, lengths)[0, :, 0]
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, ctx.depth = inputs
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*tensors, *output[1:])
+class _LogPartition(torch.autograd.Function):
+    """log P `[B]` of heads and chain; not the operator's own autograd, as torch.func does not know that."""
+
+    @staticmethod
+    def forward(
+        heads: Tensor, chain: Tensor, chain_lengths: Tensor, lengths: Tensor, depth: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        total, spans, rights = chain_inside(heads, chain, chain_lengths, lengths, depth)
+        return total, spans, rights
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        *tensors, ctx.depth = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, *output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 5
+        heads, chain, chain_lengths, lengths, spans, rights = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph or torch.func
+
+            def plain(heads: Tensor, chain: Tensor) -> Tensor:
+                return plain_log_partition(heads, chain, chain_lengths, lengths, ctx.depth)
+
+            return (*differentiable_gradients(plain, (heads, chain), grad), None, None, None)
+        given = (heads, chain, chain_lengths, lengths, spans, rights, grad, ctx.depth)
+        return (*chain_outside(*given), None, None, None)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+        return fold_into_batch(_LogPartition.apply, info.batch_size, in_dims, arguments)
 
 
-def _backward(ctx: Any, grad: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    if grad is None:
-        return (None,) * 5
-    heads, chain, chain_lengths, lengths, spans, rights = ctx.saved_tensors
-    if torch.is_grad_enabled():  # create_graph or torch.func
-
-        def plain(heads: Tensor, chain: Tensor) -> Tensor:
-            return plain_log_partition(heads, chain, chain_lengths, lengths, ctx.depth)
-
-        return (*differentiable_gradients(plain, (heads, chain), grad), None, None, None)
-    given = (heads, chain, chain_lengths, lengths, spans, rights, grad, ctx.depth)
-    return (*chain_outside(*given), None, None, None)
-
-
-def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
-    return fold_into_batch(chain_inside, info.batch_size, in_dims, arguments)
-
-
-chain_inside.register_autograd(_backward, setup_context=_setup_context)
-chain_inside.register_vmap(_vmap)
+def log_partition(
+    heads: Float[Tensor, "B C Q N"],
+    chain: Float[Tensor, "B C d C"],
+    chain_lengths: Int[Tensor, "B"],
+    lengths: Int[Tensor, "B"],
+    depth: int,
+) -> Float[Tensor, "B"]:
+    """Return log P of every target by the kernels, with the posteriors as its gradient."""
+    found: tuple[Tensor, ...] = _LogPartition.apply(  # type: ignore[no-untyped-call]
+        heads, chain, chain_lengths, lengths, depth
+    )
+    return found[0]
