@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from pcfgnat.structures import DAG, RHPCFG, Padded, RuleScores, Search, SupportTree, backend
+from pcfgnat.structures.rhpcfg import dispatch
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.rhpcfg.triton import functions, launch, operators
 from pcfgnat.structures.semiring import LogSemiring
@@ -114,15 +115,13 @@ def test_lower_precision_sums_in_float32(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_viterbi_of_every_length(depth: int) -> None:
     tree = SupportTree(5, depth)
-    scores = random_scores(tree, [5, 3], seed=depth)
-    grammar = RHPCFG(
-        RuleScores(*(leaf.detach() for leaf in leaves_of(scores))), torch.tensor([5, 3], device=DEVICE)
-    )
+    chain, prefix, emit = (leaf.detach() for leaf in leaves_of(random_scores(tree, [5, 3], seed=depth)))
     limit = min(tree.max_length, 8)
     tables = []
     for name in ("triton", "reference"):
         with backend(name):
-            tables.append(grammar.viterbi_table(Search("viterbi", max_length=limit))[0])
+            best, sizes = emit.max(-1).values, torch.tensor([5, 3], device=DEVICE)
+            tables.append(dispatch.best_by_length(tree, best, chain, prefix, sizes, limit))
     fast, plain = tables
     assert_close(fast.scores, plain.scores)
     for length in (2, 3, limit):
