@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 
 def checked_modules() -> list[str]:
-    """All modules but the kernels: what numba compiles must not be wrapped.
+    """All modules but kernels and operators: what numba compiles or torch traces must not be wrapped.
 
     Packages are left out as well, because the hook takes whatever lies below a name.
     """
@@ -18,7 +18,7 @@ def checked_modules() -> list[str]:
     return [
         ".".join(file.with_suffix("").parts)
         for file in files
-        if not {"__init__", "kernels"} & {file.stem, *file.parts}
+        if not {"__init__", "kernels", "operators"} & {file.stem, *file.parts}
     ]
 
 

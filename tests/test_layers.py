@@ -25,7 +25,7 @@ LAYERS = (
 )
 FRONT_DOOR = "pcfgnat.translator.Translator"  # `from pcfgnat import Translator`, imported when asked for
 SHARED_BY_NETWORKS = {"base", "glancing", "parallel"}
-LIBRARY_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "jaxtyping"}
+LIBRARY_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "triton", "jaxtyping"}
 
 
 def imports(file: Path, module: str) -> Iterator[str]:

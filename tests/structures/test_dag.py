@@ -218,7 +218,7 @@ def test_nan_scores_do_not_hang(engine: str) -> None:
 
 @shapes_unchecked()
 def test_arguments_are_checked() -> None:
-    transitions, emit, sizes = random_transitions([4, 3]), torch.zeros(2, 4, 5), torch.tensor([4, 3])
+    transitions, emit, sizes = random_transitions([4, 3]), torch.zeros(2, 4, 5).double(), torch.tensor([4, 3])
     with pytest.raises(ValueError, match=r"transitions must have shape \(B, M, M\), got \(2, 4, 3\)"):
         DAG(transitions[:, :, :3], emit, sizes)
     with pytest.raises(ValueError, match=r"transitions must have shape \(B, M, M\), got \(4, 4\)"):

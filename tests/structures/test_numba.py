@@ -353,7 +353,7 @@ def test_half_precision_takes_the_reference() -> None:
 
 def test_unknown_backends_are_refused() -> None:
     with (
-        pytest.raises(ValueError, match="backend must be one of auto, numba, reference, got 'cuda'"),
+        pytest.raises(ValueError, match="backend must be one of auto, numba, triton, reference, got 'cuda'"),
         backend("cuda"),
     ):
         pass

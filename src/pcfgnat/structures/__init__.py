@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pcfgnat.structures.distribution import Alignment, Padded, Posterior, SequenceDistribution
     from pcfgnat.structures.independent import Independent, IndependentPosterior
     from pcfgnat.structures.rhpcfg.distribution import RHPCFG, RHPCFGPosterior
-    from pcfgnat.structures.rhpcfg.scores import RuleScores
+    from pcfgnat.structures.rhpcfg.scores import RuleMarginals, RuleScores
 
 # with torch: where to find each name
 _ORIGINS = {
@@ -34,6 +34,7 @@ _ORIGINS = {
     "IndependentPosterior": "independent",
     "RHPCFG": "rhpcfg.distribution",
     "RHPCFGPosterior": "rhpcfg.distribution",
+    "RuleMarginals": "rhpcfg.scores",
     "RuleScores": "rhpcfg.scores",
 }
 
@@ -52,6 +53,7 @@ __all__ = [
     "Posterior",
     "PrefixRule",
     "RHPCFGPosterior",
+    "RuleMarginals",
     "RuleScores",
     "Search",
     "SequenceDistribution",

@@ -13,6 +13,7 @@ from pcfgnat.grammar.decoding import Grammars, LengthTable
 from pcfgnat.grammar.parse_tree import ParseTree
 from pcfgnat.grammar.search import Hypothesis, SpecialTokens
 from pcfgnat.grammar.support_tree import SupportTree
+from pcfgnat.structures.arguments import check_alike, check_scores, check_tensor
 from pcfgnat.structures.by_length import ByLength, as_float
 from pcfgnat.structures.distribution import (
     Alignment,
@@ -25,7 +26,9 @@ from pcfgnat.structures.emissions import TensorEmissions, as_array
 from pcfgnat.structures.ngrams import RuleUsage, rule_usage, window_counts
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
+from pcfgnat.structures.rhpcfg.distribution import RHPCFG
 from pcfgnat.structures.rhpcfg.reference import Weights, legal_chain_rules
+from pcfgnat.structures.rhpcfg.scores import RuleScores
 from pcfgnat.structures.semiring import NEG_INF, Semiring
 
 
@@ -49,6 +52,8 @@ class DAG(ByLength):
     num_nodes: Int[Tensor, "B"]
 
     def __post_init__(self) -> None:
+        check_scores({"transitions": self.transitions, "emit": self.emit})
+        check_tensor("num_nodes", self.num_nodes)
         shape = tuple(self.transitions.shape)
         if len(shape) != 3 or shape[1] != shape[2]:
             raise ValueError(f"transitions must have shape (B, M, M), got {shape}")
@@ -56,12 +61,15 @@ class DAG(ByLength):
             raise ValueError(
                 f"emit must have shape ({shape[0]}, {shape[1]}, V), got {tuple(self.emit.shape)}"
             )
-        for name in ("emit", "num_nodes"):
-            if (device := getattr(self, name).device) != self.transitions.device:
-                raise ValueError(
-                    f"{name} must be on {self.transitions.device} like transitions, got {device}"
-                )
+        check_alike({"transitions": self.transitions, "emit": self.emit})
+        if (device := self.num_nodes.device) != self.transitions.device:
+            raise ValueError(f"num_nodes must be on {self.transitions.device} like transitions, got {device}")
         check_lengths(self.num_nodes, shape[0], low=2, high=shape[1], name="num_nodes")
+
+    def __repr__(self) -> str:
+        batch, vertices, vocabulary = self.emit.shape
+        size = f"{batch} graphs of up to {vertices} vertices, vocabulary={vocabulary}"
+        return f"DAG({size}, {self.emit.dtype}, {self.emit.device})"
 
     @property
     def tree(self) -> SupportTree:
@@ -76,6 +84,12 @@ class DAG(ByLength):
     def support(self, index: int) -> SupportTree:
         """Return the grammar of depth 0 of sentence `index`, without padding."""
         return SupportTree(int(self.num_nodes[index]), 0)
+
+    def grammar(self) -> RHPCFG:
+        """Return the same distribution as a grammar of depth 0, for all questions that grammars answer."""
+        emit = torch.constant_pad_nd(self.emit, (0, 0, 1, 0), value=NEG_INF)  # symbol 0 derives ε
+        rules = (self.transitions.unsqueeze(2), _no_prefix_rules(self.transitions))
+        return RHPCFG(RuleScores(*rules, emit), self.num_nodes)
 
     @profiled(DYNAMIC_PROGRAM)
     def posterior(self, target: Padded) -> "DAGPosterior":
@@ -141,17 +155,24 @@ class DAG(ByLength):
         )
 
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
-        """Draw a path and its tokens, from the first vertex on."""
+        """Draw a path and its tokens, from the first vertex on, whether the weights are normalised or not."""
         with torch.no_grad():
-            transitions = self._legal_transitions().double()
+            transitions = self._fair_transitions().double()
             # exponential race: with e ~ Exp(1), argmax p/e is a draw from p
             race = torch.empty_like(transitions).exponential_(generator=generator)
             hypotheses = []
             for index, path in enumerate(self._follow(transitions - race.log())):
-                chances = self.emit[index, list(path)].double().exp()
+                chances = self.emit[index, list(path)].double().softmax(-1)
                 tokens = torch.multinomial(chances, 1, generator=generator).flatten().tolist()
                 hypotheses.append(self._hypothesis(index, path, tokens))
             return hypotheses
+
+    def _fair_transitions(self) -> Float[Tensor, "B M M"]:
+        """Return transitions by which a step at a time draws each path as often as its weight says."""
+        grammar = self.grammar()
+        if grammar.is_normalised():
+            return self._legal_transitions()
+        return grammar.normalised().scores.chain[:, :, 0]
 
     def parse_tree(self, index: int, path: Sequence[int], tokens: Sequence[int]) -> ParseTree:
         """Return the right-branching tree over these vertices and tokens, with their probabilities."""
@@ -212,6 +233,13 @@ class DAGPosterior(TreePosterior):
         """Return the best path of each target, as the position that each vertex emits."""
         found = dispatch.best(self._problem(self._weights))
         return Alignment(found[0][:, 1:], found[1]) if found else super().argmax()
+
+    def transition_marginals(self) -> Float[Tensor, "B M M"]:
+        """Return the logs of the posterior probabilities of transitions; differentiable."""
+        return self._marginals()[1].log()
+
+    def __repr__(self) -> str:
+        return f"DAGPosterior({self.lattice!r}, {self.target!r})"
 
     def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
         return self.lattice.parse_tree(index, nodes, tokens)

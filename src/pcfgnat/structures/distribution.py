@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pcfgnat.grammar.parse_tree import ParseTree
 from pcfgnat.grammar.search import Hypothesis, Search, SpecialTokens
+from pcfgnat.structures.arguments import check_tensor
 from pcfgnat.structures.backend import use_numba
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.semiring import (
@@ -23,6 +24,7 @@ from pcfgnat.structures.semiring import (
     SampleSemiring,
     Semiring,
 )
+from pcfgnat.structures.transforms import fold_into_batch
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,17 @@ class Padded:
     lengths: Int[Tensor, "B"]
 
     def __post_init__(self) -> None:
+        check_tensor("ids", self.ids, "; Padded.from_lists takes lists")
+        check_tensor("lengths", self.lengths)
         if self.ids.dim() != 2 or self.ids.dtype != torch.int64:
             raise ValueError(
                 f"ids must be int64 of shape (B, N), got {self.ids.dtype} {tuple(self.ids.shape)}"
             )
         check_lengths(self.lengths, batch=self.ids.shape[0], low=0, high=self.ids.shape[1])
+
+    def __repr__(self) -> str:
+        batch, width = self.ids.shape
+        return f"Padded({batch} sentences of up to {width} tokens, {self.ids.device})"
 
     @property
     def mask(self) -> Bool[Tensor, "B N"]:
@@ -109,19 +117,19 @@ class Posterior(ABC):
 
     def sample(self, generator: torch.Generator | None = None) -> Alignment:
         """Draw a structure of each target from the posterior; its score is log P(Y, structure | X)."""
-        return self._marked(SampleSemiring(generator))[0]
+        return self.samples(1, generator)[0]
+
+    def samples(self, count: int, generator: torch.Generator | None = None) -> list[Alignment]:
+        """Draw several structures of each target, independent of each other, from one inside pass."""
+        return self._marked(SampleSemiring(generator), repetitions=count)
 
     def k_best(self, k: int) -> list[Alignment]:
         """Return the k best structures, best first; score -inf where a target has fewer."""
         return self._marked(KBestSemiring(k))
 
     def marginals(self) -> Float[Tensor, "B m N"]:
-        """Return the probability that a node emits a position, given the target."""
-        with torch.enable_grad():
-            weights = self._detached()
-            total = self._total(LogSemiring(), weights)[0]
-            gradient = _gradients(total, weights)[0]
-        return gradient * (total > NEG_INF).detach()[:, None, None]
+        """Return the probability that a node emits a position, given the target; differentiable."""
+        return self._marginals()[0]
 
     def entropy(self) -> Float[Tensor, "B"]:
         """Return the entropy of the posterior in nats; differentiable, 0 where there is no structure."""
@@ -135,11 +143,28 @@ class Posterior(ABC):
     def _detached(self) -> tuple[Tensor, ...]:
         return tuple(weight.detach().requires_grad_() for weight in self._weights)
 
-    def _marked(self, semiring: Semiring) -> list[Alignment]:
-        """Read the structures that the gradient of each component marks."""
+    def _marginals(self) -> tuple[Tensor, ...]:
+        """Return the posterior probability of each weight's part: the gradients of log P, 0 without any."""
+
+        def total(*weights: Tensor) -> Tensor:
+            return self._total(LogSemiring(), weights)[0]
+
+        if torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights):
+            value, pull = torch.func.vjp(total, *self._weights)[:2]
+            found = pull(torch.ones_like(value))
+        else:
+            with torch.enable_grad():
+                weights = self._detached()
+                value = total(*weights)
+                found = _gradients(value, weights)
+        possible = (value > NEG_INF).detach()
+        return tuple(torch.where(possible.view(-1, *[1] * (part.dim() - 1)), part, 0.0) for part in found)
+
+    def _marked(self, semiring: Semiring, repetitions: int = 1) -> list[Alignment]:
+        """Read the structures that the gradient of each component marks; another draw each time."""
         with torch.enable_grad():
             weights = self._detached()
-            totals = self._total(semiring, weights)
+            totals = [total for total in self._total(semiring, weights) for _ in range(repetitions)]
             gradients = [_gradients(total, weights) for total in totals]
         return [
             self._alignment(marks, possible=total.detach() > NEG_INF)
@@ -226,25 +251,40 @@ class SequenceDistribution(ABC):
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
         """Draw a sentence, with its structure, for every element of the batch."""
 
+    def samples(self, count: int, generator: torch.Generator | None = None) -> list[list[Hypothesis]]:
+        """Draw several sentences for every element of the batch, independent of each other."""
+        drawn = [self.sample(generator) for _ in range(count)]
+        return [list(own) for own in zip(*drawn, strict=True)]
+
     @abstractmethod
     def infeasible(self, target: Padded) -> dict[int, str]:
         """Say which targets have probability 0, and why."""
 
 
 def check_lengths(lengths: Tensor, batch: int, low: int, high: int, name: str = "lengths") -> None:
-    """Complain unless `lengths` is a vector of `batch` whole numbers in `low … high`."""
+    """Raise unless `lengths` is a vector of `batch` whole numbers in `low … high`.
+
+    Their values are looked at on the CPU only: elsewhere the program would have to wait for the device.
+    """
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(
             f"{name} must be whole numbers of shape ({batch},), got {lengths.dtype} {tuple(lengths.shape)}"
         )
-    if batch and not (low <= int(lengths.min()) and int(lengths.max()) <= high):
+    if lengths.device.type != "cpu" or not batch:
+        return
+    if not (low <= int(lengths.min()) and int(lengths.max()) <= high):
         raise ValueError(f"{name} must be in {low} … {high}, got {lengths.tolist()}")
 
 
 def check_target(target: Padded, batch: int, vocabulary: int) -> None:
-    """Complain unless the target has `batch` sentences with ids in `0 … vocabulary - 1`."""
+    """Raise unless the target has `batch` sentences with ids in `0 … vocabulary - 1`.
+
+    Ids are looked at on the CPU only; elsewhere `gather` itself raises, when the device gets there.
+    """
     if target.ids.shape[0] != batch:
         raise ValueError(f"target must have {batch} sentences, got {target.ids.shape[0]}")
+    if target.ids.device.type != "cpu":
+        return
     ids = target.ids[target.mask]
     if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < vocabulary):
         raise ValueError(f"ids must be in 0 … {vocabulary - 1}, got {int(ids.min())} … {int(ids.max())}")
@@ -260,9 +300,7 @@ class _GatherTokens(torch.autograd.Function):
     """`gather` that visits true positions only, and so does its gradient; by kernels where they apply."""
 
     @staticmethod
-    def forward(ctx: Any, emit: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
-        ctx.save_for_backward(ids, lengths)
-        ctx.shape = emit.shape
+    def forward(emit: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
         if use_numba(emit) and emit.is_contiguous():  # kernels are compiled for contiguous arrays only
             from pcfgnat.structures.kernels import pick_tokens
 
@@ -273,22 +311,33 @@ class _GatherTokens(torch.autograd.Function):
         mask = Padded(ids, lengths).mask
         known = ids.masked_fill(~mask, 0)
         tokens = emit.gather(2, known.unsqueeze(1).expand(-1, emit.shape[1], -1))
-        return tokens if bool(mask.all()) else tokens.masked_fill_(~mask.unsqueeze(1), NEG_INF)
+        return tokens.masked_fill_(~mask.unsqueeze(1), NEG_INF)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        emit, ids, lengths = inputs
+        ctx.save_for_backward(ids, lengths)
+        ctx.shape = emit.shape
 
     @staticmethod
     @profiled(DYNAMIC_PROGRAM)
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         ids, lengths = ctx.saved_tensors
-        result = grad.new_zeros(ctx.shape)
-        if grad.requires_grad or not use_numba(grad):
+        if torch.is_grad_enabled() or not use_numba(grad):
             mask = Padded(ids, lengths).mask
             known = ids.masked_fill(~mask, 0).unsqueeze(1).expand_as(grad)
-            return result.scatter_add(2, known, grad.masked_fill(~mask.unsqueeze(1), 0.0)), None, None
+            known_grad = grad.masked_fill(~mask.unsqueeze(1), 0.0)
+            return grad.new_zeros(ctx.shape).scatter_add(2, known, known_grad), None, None
         from pcfgnat.structures.kernels import scatter_tokens
 
+        result = grad.new_zeros(ctx.shape)
         given = (grad.contiguous(), ids.contiguous(), lengths.long(), result)
         scatter_tokens(*(tensor.numpy() for tensor in given))
         return result, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+        return fold_into_batch(_GatherTokens.apply, info.batch_size, in_dims, arguments)
 
 
 def best_allowed(

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcfgnat.grammar.search import Hypothesis, Search
+from pcfgnat.structures.arguments import check_scores, check_tensor
 from pcfgnat.structures.distribution import (
     Padded,
     Posterior,
@@ -33,6 +34,8 @@ class Independent(SequenceDistribution):
     lengths: Int[Tensor, "B"]
 
     def __post_init__(self) -> None:
+        check_scores({"log_probs": self.log_probs})
+        check_tensor("lengths", self.lengths)
         if self.log_probs.dim() != 3:
             raise ValueError(f"log_probs must have shape (B, N, V), got {tuple(self.log_probs.shape)}")
         if self.lengths.device != self.log_probs.device:
@@ -40,6 +43,11 @@ class Independent(SequenceDistribution):
                 f"lengths must be on {self.log_probs.device} like log_probs, got {self.lengths.device}"
             )
         check_lengths(self.lengths, self.log_probs.shape[0], low=1, high=self.log_probs.shape[1])
+
+    def __repr__(self) -> str:
+        batch, positions, vocabulary = self.log_probs.shape
+        size = f"{batch} sentences of up to {positions} tokens, vocabulary={vocabulary}"
+        return f"Independent({size}, {self.log_probs.dtype}, {self.log_probs.device})"
 
     @property
     def inside(self) -> Bool[Tensor, "B N"]:

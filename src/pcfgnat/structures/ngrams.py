@@ -23,7 +23,7 @@ from torch import Tensor
 from pcfgnat.grammar.consensus import window_columns
 from pcfgnat.grammar.support_tree import SupportTree, prefix_height
 from pcfgnat.structures.distribution import Padded
-from pcfgnat.structures.rhpcfg.reference import legal_chain_rules, legal_prefix_rules, used_symbols
+from pcfgnat.structures.rhpcfg.reference import inner_nodes, legal_chain_rules, used_symbols
 from pcfgnat.structures.semiring import NEG_INF
 
 # Smaller logs count as impossible: counts change by 4e-18, and denormal numbers would slow processors down.
@@ -103,7 +103,7 @@ def rule_usage(
     """
     with torch.autocast(chain.device.type, enabled=False):
         rules = _probabilities(chain, legal_chain_rules(tree, chain_lengths))
-        prefix_rules = _probabilities(prefix, legal_prefix_rules(tree, chain_lengths).unsqueeze(2))
+        prefix_rules = _probabilities(prefix, inner_nodes(tree, chain_lengths).unsqueeze(2))
         left, following = rules.sum(3), rules.sum(2)
         is_last = torch.arange(tree.chain_length, device=chain.device) == chain_lengths.unsqueeze(1) - 1
         left = left + torch.constant_pad_nd(is_last.unsqueeze(2).to(left), (0, tree.block - 1))

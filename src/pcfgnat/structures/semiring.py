@@ -47,14 +47,18 @@ class Semiring(ABC):
 
 
 class _LogSumExp(torch.autograd.Function):
-    """`logsumexp` whose gradient is 0, not NaN, where every term is -inf."""
+    """`logsumexp` whose gradient is 0, not NaN, where every term is -inf; `dim` counts from the end."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, dim: int) -> Tensor:
-        result = torch.logsumexp(value, dim)
-        ctx.save_for_backward(value, result)
-        ctx.dim = dim
-        return result
+    def forward(value: Tensor, dim: int) -> Tensor:
+        return torch.logsumexp(value, dim)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        value, ctx.dim = inputs
+        ctx.save_for_backward(value, output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

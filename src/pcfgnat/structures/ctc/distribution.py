@@ -10,6 +10,7 @@ from torch import Tensor
 from pcfgnat.grammar.collapse import beamed, collapsed
 from pcfgnat.grammar.prefix_beam import PrefixBeam
 from pcfgnat.grammar.search import Hypothesis, Search
+from pcfgnat.structures.arguments import check_scores, check_tensor
 from pcfgnat.structures.backend import use_numba
 from pcfgnat.structures.ctc import numba, reference
 from pcfgnat.structures.ctc.reference import Weights
@@ -41,6 +42,8 @@ class CTC(SequenceDistribution):
     blank: int
 
     def __post_init__(self) -> None:
+        check_scores({"log_probs": self.log_probs})
+        check_tensor("num_slots", self.num_slots)
         if self.log_probs.dim() != 3:
             raise ValueError(f"log_probs must have shape (B, T, V), got {tuple(self.log_probs.shape)}")
         batch, slots, vocabulary = self.log_probs.shape
@@ -51,6 +54,11 @@ class CTC(SequenceDistribution):
         check_lengths(self.num_slots, batch, low=1, high=slots, name="num_slots")
         if not 0 <= self.blank < vocabulary:
             raise ValueError(f"blank must be in 0 … {vocabulary - 1}, got {self.blank}")
+
+    def __repr__(self) -> str:
+        batch, slots, vocabulary = self.log_probs.shape
+        size = f"{batch} canvases of up to {slots} slots, vocabulary={vocabulary}, blank={self.blank}"
+        return f"CTC({size}, {self.log_probs.dtype}, {self.log_probs.device})"
 
     @property
     def inside(self) -> Bool[Tensor, "B T"]:
@@ -148,6 +156,9 @@ class CTCPosterior(Posterior):
         repeated = torch.zeros_like(ids, dtype=torch.bool)
         repeated[:, 1:] = ids[:, 1:] == ids[:, :-1]
         return Weights(tokens, blanks, repeated, num_slots, self.target.lengths.to(num_slots))
+
+    def __repr__(self) -> str:
+        return f"CTCPosterior({self.distribution!r}, {self.target!r})"
 
     @profiled(DYNAMIC_PROGRAM)
     def argmax(self) -> Alignment:

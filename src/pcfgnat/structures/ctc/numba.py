@@ -4,6 +4,8 @@ Not `torch.nn.functional.ctc_loss`: its gradient is right only behind a log-soft
 `exp(log_probs)`, and NaN where a log-probability is -inf.
 """
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pcfgnat.structures.ctc import reference
 from pcfgnat.structures.ctc.reference import Weights
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
+from pcfgnat.structures.semiring import LogSemiring
+from pcfgnat.structures.transforms import differentiable_gradients, fold_into_batch
 
 # tokens [B, T, N], blanks [B, T], repeated [B, N], slots [B], lengths [B], as the kernels want them
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -20,9 +25,10 @@ Problem = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 def log_partition(weights: Weights) -> Float[Tensor, "B"]:
     """log P of every target, with the posteriors as its gradient."""
-    return _LogPartition.apply(  # type: ignore[no-any-return,no-untyped-call]
+    found: tuple[Tensor, ...] = _LogPartition.apply(  # type: ignore[no-untyped-call]
         weights.tokens, weights.blanks, weights.repeated, weights.num_slots, weights.lengths
     )
+    return found[0]
 
 
 def best(weights: Weights) -> tuple[Int[Tensor, "B T"], Float[Tensor, "B"]]:
@@ -36,33 +42,55 @@ def best(weights: Weights) -> tuple[Int[Tensor, "B T"], Float[Tensor, "B"]]:
 
 
 class _LogPartition(torch.autograd.Function):
+    """log P and the table of the forward pass, from which the backward pass makes the gradients."""
+
     @staticmethod
     def forward(
-        ctx: Any, tokens: Tensor, blanks: Tensor, repeated: Tensor, num_slots: Tensor, lengths: Tensor
-    ) -> Tensor:
+        tokens: Tensor, blanks: Tensor, repeated: Tensor, num_slots: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, ...]:
         from pcfgnat.structures.ctc.kernels import forward_batch
 
         problem = _problem(Weights(tokens, blanks, repeated, num_slots, lengths))
         batch, slots, positions = tokens.shape
-        tables = np.empty((batch, slots, 2 * positions + 1))
+        table = np.empty((batch, slots, 2 * positions + 1))
         log_z = np.empty(batch)
-        forward_batch(problem, tables, log_z)
-        ctx.save_for_backward(tokens, blanks)
-        ctx.problem, ctx.tables, ctx.log_z = problem, tables, log_z
-        return torch.from_numpy(log_z).to(tokens.dtype)
+        forward_batch(problem, table, log_z)
+        exact = torch.from_numpy(log_z)
+        return exact.to(tokens.dtype, copy=True), exact, torch.from_numpy(table)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, *output[1:])
+
+    @staticmethod
     @profiled(DYNAMIC_PROGRAM)
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         from pcfgnat.structures.ctc.kernels import backward_batch
 
-        _ = ctx.saved_tensors  # notices weights that were changed in place since
+        if grad is None:
+            return (None,) * 5
+        tokens, blanks, *others, log_z, table = ctx.saved_tensors
+        weights = Weights(tokens, blanks, *others)
+        if torch.is_grad_enabled():  # create_graph or torch.func
+            found = differentiable_gradients(partial(_plain, weights), (tokens, blanks), grad)
+            return (*found, None, None, None)
+        problem = _problem(weights)
         weight = grad.detach().to(torch.float64).contiguous().numpy()
-        gradients = (np.zeros_like(ctx.problem[0]), np.zeros_like(ctx.problem[1]))
-        backward_batch(ctx.problem, ctx.tables, ctx.log_z, weight, *gradients)
+        gradients = (np.zeros_like(problem[0]), np.zeros_like(problem[1]))
+        backward_batch(problem, table.numpy(), log_z.numpy(), weight, *gradients)
         grad_tokens, grad_blanks = (torch.from_numpy(gradient) for gradient in gradients)
         return grad_tokens, grad_blanks, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+        return fold_into_batch(_LogPartition.apply, info.batch_size, in_dims, arguments)
+
+
+def _plain(weights: Weights, tokens: Tensor, blanks: Tensor) -> Tensor:
+    """Return log P by the reference, whose derivatives of any order torch knows."""
+    return reference.total(LogSemiring(), replace(weights, tokens=tokens, blanks=blanks))[0]
 
 
 def _problem(weights: Weights) -> Problem:

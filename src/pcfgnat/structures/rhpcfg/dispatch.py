@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pcfgnat.grammar.decoding import LengthTable
 from pcfgnat.grammar.support_tree import SupportTree
-from pcfgnat.structures.backend import use_numba
+from pcfgnat.structures.backend import chosen_backend
 from pcfgnat.structures.rhpcfg import reference
 from pcfgnat.structures.rhpcfg.reference import Weights
 from pcfgnat.structures.semiring import LogSemiring, Semiring
@@ -18,16 +18,16 @@ from pcfgnat.structures.semiring import LogSemiring, Semiring
 
 def total(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B"]:
     """Total weight of all derivations of every target."""
-    if type(semiring) is LogSemiring and use_numba(weights.tokens, weights.chain, weights.prefix):
-        return _numba().log_partition(weights).unsqueeze(0)  # type: ignore[no-any-return]
+    kernels = _kernels(weights.tokens, weights.chain, weights.prefix)
+    if type(semiring) is LogSemiring and kernels is not None:
+        return kernels.log_partition(weights).unsqueeze(0)  # type: ignore[no-any-return]
     return reference.total(semiring, weights)
 
 
 def best(weights: Weights) -> tuple[Int[Tensor, "B m"], Float[Tensor, "B"]] | None:
     """Return position by symbol and score of every target's best derivation; None where no kernel applies."""
-    if use_numba(weights.tokens, weights.chain, weights.prefix):
-        return _numba().best(weights)  # type: ignore[no-any-return]
-    return None
+    kernels = _kernels(weights.tokens, weights.chain, weights.prefix)
+    return kernels.best(weights) if kernels is not None else None
 
 
 def best_by_length(
@@ -39,13 +39,20 @@ def best_by_length(
     max_length: int,
 ) -> LengthTable:
     """Viterbi over (symbol, length) (paper, section 3.4), all lengths in one pass."""
-    chosen = _numba() if use_numba(tokens, chain, prefix) else reference
+    chosen = _kernels(tokens, chain, prefix) or reference
     table: LengthTable = chosen.best_by_length(tree, tokens, chain, prefix, chain_lengths, max_length)
     return table
 
 
-def _numba() -> ModuleType:
-    """Import the kernels when they are first needed: numba takes a moment, and may not be there at all."""
-    from pcfgnat.structures.rhpcfg import numba
+def _kernels(*tensors: Tensor) -> ModuleType | None:
+    """Import the kernels when they are first needed: it takes a moment, and they may not be installed."""
+    name = chosen_backend(*(tensor for tensor in tensors if tensor.numel()))
+    if name == "numba":
+        from pcfgnat.structures.rhpcfg import numba
 
-    return numba
+        return numba
+    if name == "triton":
+        from pcfgnat.structures.rhpcfg.triton import functions
+
+        return functions
+    return None

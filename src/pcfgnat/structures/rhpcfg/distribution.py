@@ -11,6 +11,7 @@ from pcfgnat.grammar.derivation import Chooser, derive
 from pcfgnat.grammar.parse_tree import ParseTree
 from pcfgnat.grammar.search import Hypothesis, SpecialTokens
 from pcfgnat.grammar.support_tree import SupportTree
+from pcfgnat.structures.arguments import check_tensor
 from pcfgnat.structures.by_length import ByLength, as_float
 from pcfgnat.structures.distribution import (
     Alignment,
@@ -23,9 +24,10 @@ from pcfgnat.structures.emissions import TensorEmissions, as_array
 from pcfgnat.structures.ngrams import RuleUsage, rule_usage, window_counts
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
-from pcfgnat.structures.rhpcfg.reference import Weights
-from pcfgnat.structures.rhpcfg.scores import RuleScores
-from pcfgnat.structures.semiring import Semiring
+from pcfgnat.structures.rhpcfg.reference import Weights, inner_nodes, legal_chain_rules, used_symbols
+from pcfgnat.structures.rhpcfg.scores import RuleMarginals, RuleScores
+from pcfgnat.structures.rhpcfg.total import FreeWeights, expected_uses, totals
+from pcfgnat.structures.semiring import NEG_INF, Semiring, logsumexp
 
 
 class RHPCFG(ByLength):
@@ -38,12 +40,16 @@ class RHPCFG(ByLength):
     by_length = ("viterbi",)
 
     def __init__(self, scores: RuleScores, chain_lengths: Int[Tensor, "B"]) -> None:
+        check_tensor("chain_lengths", chain_lengths)
         check_lengths(
             chain_lengths, len(scores.chain), low=2, high=scores.tree.chain_length, name="chain_lengths"
         )
         self.scores = scores
         self.tree = scores.tree
         self.chain_lengths = chain_lengths.to(scores.chain.device, torch.int64)
+
+    def __repr__(self) -> str:
+        return f"RHPCFG({self.scores!r})"
 
     def support(self, index: int) -> SupportTree:
         """Return the support tree of sentence `index`, without padding."""
@@ -108,16 +114,94 @@ class RHPCFG(ByLength):
         )
 
     def sample(self, generator: torch.Generator | None = None) -> list[Hypothesis]:
-        """Draw a tree and its tokens from the grammar, from the root down."""
+        """Draw a tree and its tokens from the grammar, from the root down, normalised or not."""
+        return [drawn for (drawn,) in self.samples(1, generator)]
+
+    def samples(self, count: int, generator: torch.Generator | None = None) -> list[list[Hypothesis]]:
+        """Draw several trees and their tokens for every sentence, independent of each other."""
         with torch.no_grad():
+            source = self if self.is_normalised() else self.normalised()
             choice = _sample_choice(generator)
-            trees = [self._nodes(index, choice) for index in self._batch()]
-            hypotheses = []
-            for index, nodes in enumerate(trees):
-                weights = self.scores.emit[index, list(nodes)].double().exp()
-                tokens = torch.multinomial(weights, 1, generator=generator).flatten().tolist()
-                hypotheses.append(self._hypothesis(index, nodes, tokens))
-            return hypotheses
+            found: list[list[Hypothesis]] = [[] for _ in self._batch()]
+            for _ in range(count):
+                trees = [source._nodes(index, choice) for index in self._batch()]
+                for index, nodes in enumerate(trees):
+                    weights = self.scores.emit[index, list(nodes)].double().softmax(-1)
+                    tokens = torch.multinomial(weights, 1, generator=generator).flatten().tolist()
+                    found[index].append(self._hypothesis(index, nodes, tokens))
+            return found
+
+    def log_normaliser(self) -> Float[Tensor, "B"]:
+        """Return the log of the weight of all derivations of all sentences: 0 for a normalised grammar."""
+        return totals(self._free()).total
+
+    def is_normalised(self, tolerance: float = 1e-3) -> bool:
+        """Whether the rules of every node, and the tokens of every symbol, have a total probability of 1.
+
+        The tolerance is on the log of each total; what no derivation can use does not count.
+        """
+        tree, free = self.tree, self._free()
+        node = torch.arange(tree.chain_length, device=free.chain.device)
+        legal = torch.where(legal_chain_rules(tree, self.chain_lengths), free.chain, NEG_INF)
+        rows = [
+            (logsumexp(legal.flatten(2), -1), node < self.chain_lengths.unsqueeze(1) - 1),
+            (free.symbols, used_symbols(tree, self.chain_lengths)),
+        ]
+        for parent in {rule.parent for rule in tree.prefix_rules()}:
+            own = [number for number, rule in enumerate(tree.prefix_rules()) if rule.parent == parent]
+            rows.append((logsumexp(free.prefix[..., own], -1), inner_nodes(tree, self.chain_lengths)))
+        return all(bool(((total.abs() <= tolerance) | ~used).all()) for total, used in rows)
+
+    def normalised(self) -> "RHPCFG":
+        """Return the normalised grammar of the same distribution over derivations and tokens.
+
+        Every derivation keeps its share of the total weight, which no normalisation node by node achieves.
+        """
+        free = self._free()
+        found = totals(free)
+        total = torch.where(free.symbols == NEG_INF, 0.0, free.symbols).unsqueeze(2)
+        scores = RuleScores(found.chain, found.prefix, self._used_emit() - total)
+        return RHPCFG(scores, self.chain_lengths)
+
+    def entropy(self) -> Float[Tensor, "B"]:
+        """Return the entropy in nats of derivation and tokens together; differentiable."""
+        return self.cross_entropy(self)
+
+    def cross_entropy(self, other: "RHPCFG") -> Float[Tensor, "B"]:
+        """Return the mean of -log q over derivations and tokens of this grammar, q being the other's.
+
+        Both need the same support trees and vocabulary, and may be unnormalised; differentiable in both;
+        infinite where this grammar uses what is impossible in the other.
+        """
+        self._check_comparable(other)
+        mine, theirs = self._free(), other._free()
+        chain, prefix, symbols = expected_uses(mine)
+        total = torch.where(mine.symbols == NEG_INF, 0.0, mine.symbols).unsqueeze(2)
+        tokens = symbols.unsqueeze(2) * (self._used_emit() - total).exp()
+        pairs = ((chain, theirs.chain), (prefix, theirs.prefix), (tokens, other.scores.emit))
+        expected = [_weighted(uses, log_weights) for uses, log_weights in pairs]
+        return totals(theirs).total - torch.stack(expected).sum(0)
+
+    def kl_divergence(self, other: "RHPCFG") -> Float[Tensor, "B"]:
+        """Return KL(this || other) of derivation and tokens together, at least that of the sentences."""
+        return self.cross_entropy(other) - self.entropy()
+
+    def _free(self) -> FreeWeights:
+        scores, symbols = self.scores, logsumexp(self._used_emit(), -1)
+        return FreeWeights(self.tree, scores.chain, scores.prefix, symbols, self.chain_lengths)
+
+    def _used_emit(self) -> Float[Tensor, "B m V"]:
+        """Return the tokens of symbols that a derivation can use; others may hold anything, even NaN."""
+        used = used_symbols(self.tree, self.chain_lengths).unsqueeze(2)
+        return torch.where(used, self.scores.emit, NEG_INF)
+
+    def _check_comparable(self, other: "RHPCFG") -> None:
+        mine, theirs = self.scores.emit.shape, other.scores.emit.shape
+        if self.tree != other.tree or mine != theirs or not self.chain_lengths.equal(other.chain_lengths):
+            raise ValueError(
+                f"grammars must share support trees and vocabulary, got {self!r} and {other!r} "
+                f"with chain lengths {self.chain_lengths.tolist()} and {other.chain_lengths.tolist()}"
+            )
 
     def parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
         """Return the tree over these symbols and tokens, with this grammar's probabilities."""
@@ -167,8 +251,22 @@ class RHPCFGPosterior(TreePosterior):
         found = dispatch.best(self._problem(self._weights))
         return Alignment(*found) if found else super().argmax()
 
+    def rule_marginals(self) -> RuleMarginals:
+        """Return the logs of the posterior probabilities of rules and tokens; differentiable."""
+        tokens, chain, prefix = (part.log() for part in self._marginals())
+        return RuleMarginals(chain, prefix, tokens)
+
+    def __repr__(self) -> str:
+        return f"RHPCFGPosterior({self.grammar!r}, {self.target!r})"
+
     def _parse_tree(self, index: int, nodes: tuple[int, ...], tokens: list[int]) -> ParseTree:
         return self.grammar.parse_tree(index, nodes, tokens)
+
+
+def _weighted(uses: Float[Tensor, "B ..."], log_weights: Float[Tensor, "B ..."]) -> Float[Tensor, "B"]:
+    """Return Σ uses · log_weights of each sentence; what is not used counts for nothing, even if -inf."""
+    products = torch.where(uses > 0, uses, 0.0) * torch.where(uses > 0, log_weights, 0.0)
+    return products.flatten(1).sum(1)
 
 
 def _sample_choice(generator: torch.Generator | None) -> Chooser:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ from pcfgnat.grammar.support_tree import SupportTree
 from pcfgnat.grammar.tables import BestByLength, Sentences, new_tables, run
 from pcfgnat.grammar.tables import best_by_length as best_by_length_of_arrays
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
+from pcfgnat.structures.rhpcfg import reference
 from pcfgnat.structures.rhpcfg.reference import Weights
+from pcfgnat.structures.semiring import LogSemiring
+from pcfgnat.structures.transforms import differentiable_gradients, fold_into_batch
 
 # Per dtype: scaled rules and spans below exp(cutoff) count as 0, and a sum of products above `trust` is exact
 # all the same, because what it lacks is smaller by exp(-27) at least.
@@ -28,9 +32,10 @@ TRUST = {dtype: math.exp(cutoff + RESCALE + 27.0) for dtype, cutoff in CUTOFF.it
 
 def log_partition(weights: Weights) -> Float[Tensor, "B"]:
     """log P of every target, with the posteriors as its gradient."""
-    return _LogPartition.apply(  # type: ignore[no-any-return,no-untyped-call]
+    found: tuple[Tensor, ...] = _LogPartition.apply(  # type: ignore[no-untyped-call]
         weights.tokens, weights.chain, weights.prefix, weights.chain_lengths, weights.lengths, weights.tree
     )
+    return found[0]
 
 
 def best(weights: Weights) -> tuple[Int[Tensor, "B m"], Float[Tensor, "B"]]:
@@ -75,39 +80,71 @@ def best_by_length(
 
 
 class _LogPartition(torch.autograd.Function):
+    """log P and the tables of the inside pass, from which the outside pass makes the gradients."""
+
     @staticmethod
     def forward(
-        ctx: Any,
         tokens: Tensor,
         chain: Tensor,
         prefix: Tensor,
         chain_lengths: Tensor,
         lengths: Tensor,
         tree: SupportTree,
-    ) -> Tensor:
+    ) -> tuple[Tensor, ...]:
         batch = _sentences(Weights(tree, tokens, chain, prefix, chain_lengths, lengths))
-        limits = (CUTOFF[chain.dtype], TRUST[chain.dtype])
         count, nodes, block, _ = batch.chain.shape
         shares = np.empty((count, nodes, len(batch.states), batch.tokens.shape[2]), dtype=batch.chain.dtype)
         maxima = np.empty((count, nodes, block), dtype=batch.chain.dtype)
         tables = (*new_tables(batch), shares, maxima)
         log_z = np.empty(count)
-        _run(inside_batch, batch, *limits, *tables, log_z)
-        ctx.save_for_backward(tokens, chain, prefix)
-        ctx.batch, ctx.limits, ctx.tables = batch, limits, tables
-        return torch.from_numpy(log_z).to(tokens.dtype)
+        _run(inside_batch, batch, *_limits(chain), *tables, log_z)
+        return torch.from_numpy(log_z).to(tokens.dtype), *map(torch.from_numpy, tables)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        *tensors, ctx.tree = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, *output[1:])
+
+    @staticmethod
     @profiled(DYNAMIC_PROGRAM)
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        _ = ctx.saved_tensors  # notices weights that were changed in place since
-        batch = ctx.batch
+    def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 6
+        tokens, chain, prefix, *sizes = ctx.saved_tensors[:5]
+        weights = Weights(ctx.tree, tokens, chain, prefix, *sizes)
+        if torch.is_grad_enabled():  # create_graph or torch.func
+            found = differentiable_gradients(partial(_plain, weights), (tokens, chain, prefix), grad)
+            return (*found, None, None, None)
+        tables = [table.numpy() for table in ctx.saved_tensors[5:]]
+        batch = _sentences(weights)
         given = (batch.chain, batch.prefix, batch.tokens)
         weight = grad.detach().to(torch.float64).numpy()
-        chain, prefix, tokens = (np.empty_like(array) for array in given)
-        _run(outside_batch, batch, *ctx.limits, *ctx.tables, weight, chain, prefix, tokens)
-        return (*map(torch.from_numpy, (tokens, chain, prefix)), None, None, None)
+        gradients = tuple(np.empty_like(array) for array in given)
+        _run(outside_batch, batch, *_limits(chain), *tables, weight, *gradients)
+        grad_chain, grad_prefix, grad_tokens = map(torch.from_numpy, gradients)
+        return (
+            grad_tokens.to(tokens.dtype),
+            grad_chain,
+            grad_prefix.to(prefix.dtype),
+            None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+        return fold_into_batch(_LogPartition.apply, info.batch_size, in_dims, arguments)
+
+
+def _plain(weights: Weights, tokens: Tensor, chain: Tensor, prefix: Tensor) -> Tensor:
+    """Return log P by the reference, whose derivatives of any order torch knows."""
+    return reference.total(LogSemiring(), replace(weights, tokens=tokens, chain=chain, prefix=prefix))[0]
+
+
+def _limits(chain: Tensor) -> tuple[float, float]:
+    return CUTOFF[chain.dtype], TRUST[chain.dtype]
 
 
 def _sentences(weights: Weights) -> Sentences:

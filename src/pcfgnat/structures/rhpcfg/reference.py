@@ -3,6 +3,7 @@
 This file is the specification; the fast kernels beside it are compared with it, in values and gradients.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -38,62 +39,84 @@ def legal_chain_rules(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Boo
 def inside(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B S"]:
     """Total weight of the root deriving the tokens from each start s to the end of the sentence.
 
-    `S[a, s] = ⊕_{b,w} left[b, w, s] ⊗ token[a, s+w] ⊗ right[a, b, s+w+1]`, with
-    `right[a, b, t] = ⊕_c rule[a, b, c] ⊗ S[c, t]`. The inner sum does not depend on the split (b, w), and S
-    at s needs only later positions: so one step per position, all symbols of the main chain at once.
+    `S[a, s] = ⊕_{b,w} head[a, b, w, s] ⊗ right[a, b, s+w+1]`, with the own token behind the left child,
+    `head[a, b, w, s] = left[b, w, s] ⊗ token[a, s+w]`, and the sum over right children done first,
+    `right[a, b, t] = ⊕_c rule[a, b, c] ⊗ S[c, t]`, as it does not depend on the split (b, w).
     """
-    weights = _without_padding(weights)
-    tree, tokens, rules = weights.tree, semiring.lift(weights.tokens), semiring.lift(weights.chain)
-    positions = weights.tokens.shape[2]
-    chain_tokens = tokens[:, :, 1 :: tree.block]
-    left = _left_children(semiring, weights, tokens)
+    legal = legal_chain_rules(weights.tree, weights.chain_lengths)
+    rules = semiring.lift(torch.where(legal, weights.chain, NEG_INF))
+    found = heads(semiring, weights)
+    return main_chain(semiring, found, rules, weights.chain_lengths, weights.lengths)
 
-    node = torch.arange(tree.chain_length, device=weights.tokens.device)
-    is_last = node == weights.chain_lengths[:, None] - 1
-    impossible = semiring.zero(weights.tokens[:, 1 :: tree.block, 0]) if positions else None
+
+def heads(semiring: Semiring, weights: Weights) -> dict[tuple[int, int], Float[Tensor, "K B C N"]]:
+    """`[offset, width]`: the left child of each node deriving so many tokens, and the own token behind them.
+
+    What no derivation uses is impossible, as the weights may hold anything there, even NaN.
+    """
+    tree, lengths = weights.tree, weights.chain_lengths
+    used = used_symbols(tree, lengths).unsqueeze(2)
+    inner = inner_nodes(tree, lengths).unsqueeze(2)
+    weights = replace(
+        weights,
+        tokens=torch.where(used, weights.tokens, NEG_INF),
+        prefix=torch.where(inner, weights.prefix, NEG_INF),
+    )
+    tokens = semiring.lift(weights.tokens)
+    own = tokens[:, :, 1 :: tree.block]
+    return {
+        (offset, width): own if left is None else semiring.times(_shift(semiring, own, width), left)
+        for (offset, width), left in _left_children(semiring, weights, tokens).items()
+    }
+
+
+def main_chain(
+    semiring: Semiring,
+    heads_of: Mapping[tuple[int, int], Float[Tensor, "K B C N"]],
+    rules: Float[Tensor, "K B C d C"],
+    chain_lengths: Int[Tensor, "B"],
+    lengths: Int[Tensor, "B"],
+) -> Float[Tensor, "K B S"]:
+    """Sum over the main chain, one step per position: S at s needs only later positions.
+
+    `heads_of[offset, width]` is the weight of a node's left child of that offset deriving so many tokens from
+    each position, and of the node's own token behind them; (0, 0) is there always, ε and the own token.
+    """
+    own = heads_of[0, 0]
+    positions = own.shape[-1]
+    node = torch.arange(own.shape[2], device=own.device)
+    is_last = node == chain_lengths[:, None] - 1
+    impossible = semiring.zero(own[0, ..., 0]) if positions else None
     starts: list[Tensor] = []
     right: dict[int, Tensor] = {}  # right[t]: [K, B, C, d]
     for s in reversed(range(positions)):
-        alternatives = []
-        for (offset, width), left_value in left.items():
-            if (rest := s + width + 1) in right:
-                value = semiring.times(right[rest][..., offset], chain_tokens[..., s + width])
-                alternatives.append(
-                    value if left_value is None else semiring.times(value, left_value[..., s])
-                )
+        alternatives = [
+            semiring.times(right[rest][..., offset], head[..., s])
+            for (offset, width), head in heads_of.items()
+            if (rest := s + width + 1) in right
+        ]
         span = semiring.plus(alternatives) if alternatives else impossible
-        ends_here = is_last & (weights.lengths[:, None] - 1 == s)
+        ends_here = is_last & (lengths[:, None] - 1 == s)
         assert span is not None
-        span = torch.where(ends_here, chain_tokens[..., s], span)
+        span = torch.where(ends_here, own[..., s], span)
         right[s] = semiring.sum(semiring.times(rules, span[:, :, None, None, :]), -1)
         starts.append(span[..., 0])
     starts.reverse()
-    beyond = semiring.zero(weights.tokens.new_zeros(weights.tokens.shape[0]))
+    beyond = semiring.zero(own.new_zeros(own.shape[1]))
     return torch.stack([*starts, beyond], -1)
 
 
-def legal_prefix_rules(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B C"]:
-    """Which prefix trees exist: those of all main-chain nodes but the root and the last."""
-    k = torch.arange(tree.chain_length, device=chain_lengths.device)
-    return (k > 0) & (k < chain_lengths[:, None] - 1)
-
-
 def used_symbols(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B m"]:
-    """Which symbols can emit a token: neither ε nor padding nor the last node's prefix tree."""
-    last = chain_lengths[:, None] - 1  # [B, 1]
-    symbol = torch.arange(tree.num_nodes, device=last.device)
+    """Which symbols a derivation can use: not that of ε, nor the last node's prefix tree, nor padding."""
+    last = chain_lengths[:, None] - 1
+    symbol = torch.arange(tree.num_nodes, device=chain_lengths.device)
     return (symbol > 0) & ((symbol <= (last - 1) * tree.block + 1) | (symbol == last * tree.block + 1))
 
 
-def _without_padding(weights: Weights) -> Weights:
-    """Make impossible whatever no derivation uses, as that may hold anything, even NaN."""
-    sizes = (weights.tree, weights.chain_lengths)
-    return replace(
-        weights,
-        tokens=torch.where(used_symbols(*sizes).unsqueeze(2), weights.tokens, NEG_INF),
-        chain=torch.where(legal_chain_rules(*sizes), weights.chain, NEG_INF),
-        prefix=torch.where(legal_prefix_rules(*sizes).unsqueeze(2), weights.prefix, NEG_INF),
-    )
+def inner_nodes(tree: SupportTree, chain_lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B C"]:
+    """Which main-chain nodes have a prefix tree that derivations use: neither root nor last."""
+    k = torch.arange(tree.chain_length, device=chain_lengths.device)
+    return (k > 0) & (k < chain_lengths[:, None] - 1)
 
 
 def total(semiring: Semiring, weights: Weights) -> Float[Tensor, "K B"]:

@@ -1,0 +1,104 @@
+"""What the GPU kernels need, found without a GPU: registers, spills and shared memory, and a roofline.
+
+`python -m benchmarks.gpu_kernels` writes the tables of docs/gpu.md anew. Kernels are compiled for a named
+architecture by Triton; registers and spills are those that ptxas reports when it translates the result.
+"""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "gpu.md"
+ARCHITECTURES = (80, 90, 100)
+TILES = ((64, 16), (32, 32), (16, 64))  # nodes × positions; the last for any longer target
+SHARED_LIMIT = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}  # bytes per program
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel for scores of a dtype and a tile."""
+
+    kernel: str
+    rules: str
+    tile: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a program of a kernel takes."""
+
+    registers: int
+    spilled_bytes: int
+    shared_bytes: int
+    code_bytes: int
+
+
+def variants() -> Iterator[Variant]:
+    """Yield the kernels that training and decoding use."""
+    for kernel in ("inside_kernel", "outside_kernel", "best_kernel"):
+        for tile in TILES:
+            yield Variant(kernel, "fp32", tile)
+        yield Variant(kernel, "bf16", (32, 32))
+    yield Variant("trace_kernel", "fp32", (0, 0))
+
+
+def compiled(variant: Variant, architecture: int) -> Any:
+    """Compile a kernel for an architecture, no GPU needed."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from pcfgnat.structures.rhpcfg.triton import kernels
+    from pcfgnat.structures.rhpcfg.triton.launch import WARPS
+
+    kernel = getattr(kernels, variant.kernel)
+    names = kernel.arg_names
+    tile = zip(("TILE_C", "TILE_N"), variant.tile, strict=True)
+    constants = {(names.index(name),): size for name, size in tile if name in names}
+    signature = {name: _type(name, variant) for name in names}
+    warps = 1 if variant.kernel == "trace_kernel" else WARPS
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+    options = {"num_warps": warps, "num_stages": 1}
+    return triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options)
+
+
+def _type(argument: str, variant: Variant) -> str:
+    if argument.startswith("TILE"):
+        return "constexpr"
+    if argument in ("nodes", "width", "block", "num_states"):
+        return "i32"
+    special = {"chain": f"*{variant.rules}", "states": "*i32", "back": "*i32"}
+    sizes = dict.fromkeys(("stops", "lengths", "starts"), "*i64")
+    return (special | sizes).get(argument, "*fp32")
+
+
+def resources(variant: Variant, architecture: int) -> Resources:
+    """Return what ptxas says about a compiled kernel."""
+    found = compiled(variant, architecture)
+    log = _assembled(found.asm["ptx"], architecture)
+    registers = re.search(r"Used (\d+) registers", log)
+    spilled = re.search(r"(\d+) bytes spill stores", log)
+    if registers is None or spilled is None:
+        raise RuntimeError(f"ptxas must report registers and spills, got {log!r}")
+    return Resources(int(registers[1]), int(spilled[1]), found.metadata.shared, len(found.asm["cubin"]))
+
+
+def _assembled(ptx: str, architecture: int) -> str:
+    """Return the report of the assembler that Triton brings along."""
+    import triton
+
+    name = "ptxas-blackwell" if architecture >= 100 else "ptxas"
+    assembler = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
+    target = re.search(r"\.target (\w+)", ptx)
+    assert target is not None
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory) / "kernel.ptx"
+        source.write_text(ptx, encoding="utf-8")
+        output = Path(directory) / "kernel.cubin"
+        command = [str(assembler), "-v", f"--gpu-name={target[1]}", str(source), "-o", str(output)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr

@@ -1,0 +1,48 @@
+"""The kernels compiled for GPUs that are not here: machine code exists and fits."""
+
+import re
+
+import pytest
+
+pytest.importorskip("triton", reason="triton is not available for this platform")
+
+from benchmarks.gpu_kernels import (
+    ARCHITECTURES,
+    SHARED_LIMIT,
+    TILES,
+    Variant,
+    compiled,
+    resources,
+    variants,
+)
+
+from pcfgnat.structures.rhpcfg.triton.launch import tiles
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("kernel", ["inside_kernel", "outside_kernel", "best_kernel", "trace_kernel"])
+def test_kernels_compile_without_spills(kernel: str, architecture: int) -> None:
+    variant = next(one for one in variants() if one.kernel == kernel and one.tile in ((32, 32), (0, 0)))
+    found = resources(variant, architecture)
+    assert found.code_bytes > 0
+    assert found.registers <= 255
+    assert found.spilled_bytes == 0
+    assert found.shared_bytes <= SHARED_LIMIT[architecture]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_all_variants_compile_without_spills(architecture: int) -> None:
+    assert all(resources(variant, architecture).spilled_bytes == 0 for variant in variants())
+
+
+def test_tables_are_read_coherently_and_behind_barriers() -> None:
+    """A load through the read-only cache would miss what another thread has just stored."""
+    ptx = compiled(Variant("outside_kernel", "fp32", (32, 32)), 80).asm["ptx"]
+    assert "ld.global.nc" not in ptx
+    assert len(re.findall(r"bar\.sync", ptx)) >= 2
+
+
+def test_tiles_are_those_that_were_compiled() -> None:
+    used = {(sizes["TILE_C"], sizes["TILE_N"]) for sizes in map(tiles, range(1, 300))}
+    assert used == set(TILES)
