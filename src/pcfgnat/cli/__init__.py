@@ -23,6 +23,7 @@ from pcfgnat.cli import (
     train,
     translate,
 )
+from pcfgnat.cli.extras import missing_extra
 
 DESCRIPTION = """\
 Parallel translation with right-heavy probabilistic context-free grammars.
@@ -54,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 2 if the user can mend it, 1 if the machine failed."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
+    command = ""
     try:
         options = _parser().parse_args(arguments)
+        command = options.command
         options.run(options)
         sys.stdout.flush()
         return 0
@@ -63,12 +66,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _ended(INTERRUPTED)
     except BrokenPipeError:
         return _ended(BROKEN_PIPE)
+    except ModuleNotFoundError as error:
+        message = missing_extra(command, error)
+        if message is None or os.environ.get("PCFGNAT_TRACEBACK"):
+            raise
+        return _failed(USAGE_ERROR, message)
     except (ValueError, OSError) as error:
         if os.environ.get("PCFGNAT_TRACEBACK"):
             raise
-        code = _ended(USAGE_ERROR if isinstance(error, ValueError) else RUNTIME_ERROR)
-        print(f"pcfgnat: error: {_message(error)}", file=sys.stderr)
-        return code
+        return _failed(USAGE_ERROR if isinstance(error, ValueError) else RUNTIME_ERROR, _message(error))
+
+
+def _failed(code: int, message: str) -> int:
+    _ended(code)
+    print(f"pcfgnat: error: {message}", file=sys.stderr)
+    return code
 
 
 def _ended(code: int) -> int:

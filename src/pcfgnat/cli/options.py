@@ -26,7 +26,7 @@ def new_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, command=parser.prog.split()[1])
     return parser
 
 

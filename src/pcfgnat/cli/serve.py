@@ -48,13 +48,16 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until a signal comes."""
-    try:
-        import uvicorn
+    import uvicorn
 
-        from pcfgnat.runtimes.onnx import OnnxOptions
-        from pcfgnat.server import Limits, ServedModel, create_app
-    except ModuleNotFoundError as error:
-        raise ValueError(f"`pcfgnat serve` needs {error.name}: pip install 'pcfgnat[serve]'") from error
+    from pcfgnat.runtimes.onnx import EngineOptions
+    from pcfgnat.server import Limits, ServedModel, create_app
+
+    import uvicorn
+
+    from pcfgnat.runtimes.onnx import OnnxOptions
+    from pcfgnat.server import Limits, ServedModel, create_app
+
     defaults = Limits()
     limits = Limits(
         batch=options.batch or defaults.batch,
