@@ -91,5 +91,7 @@ def test_a_choice_of_the_user_is_kept() -> None:
     program = "import os, pcfgnat; print({name: os.environ[name] for name in pcfgnat.NO_TELEMETRY})"
     plain = {name: value for name, value in os.environ.items() if name != "RAY_USAGE_STATS_ENABLED"}
     chosen = {**plain, "ORT_DISABLE_TELEMETRY": "0"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=chosen, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=chosen, check=True
+    )
     assert done.stdout == "{'ORT_DISABLE_TELEMETRY': '0', 'RAY_USAGE_STATS_ENABLED': '0'}\n"

@@ -22,6 +22,7 @@ from pcfgnat.cli import (
     serve,
     train,
     translate,
+    warm_up,
 )
 from pcfgnat.cli.extras import missing_extra
 
@@ -47,6 +48,7 @@ COMMANDS = (
     export,
     benchmark,
     info,
+    warm_up,
 )
 USAGE_ERROR, RUNTIME_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
