@@ -9,7 +9,9 @@ import safetensors
 from pcfgnat.checkpoints.formats import METADATA, load_metadata
 from pcfgnat.checkpoints.metadata import CheckpointError, Metadata, sha256_of
 from pcfgnat.config import ConfigError
-from pcfgnat.text import TextError, Tokenizer
+from pcfgnat.storage.files import StorageError
+from pcfgnat.storage.regular import require_regular_files
+from pcfgnat.text import Tokenizer
 
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer"
 
@@ -31,9 +33,10 @@ class StoredCheckpoint:
             if not (directory / name).is_file():
                 raise CheckpointError(f"{directory} must be a checkpoint, but it has no {name}")
         try:
+            require_regular_files(directory)
             metadata = load_metadata(directory / METADATA)
             tokenizer = Tokenizer.load(directory / TOKENIZER)
-        except (ConfigError, TextError) as error:
+        except (ConfigError, StorageError) as error:
             raise CheckpointError(f"{directory} is not a usable checkpoint: {error}") from error
         expected, found = metadata.weights_sha256, sha256_of(weights)
         if found != expected:

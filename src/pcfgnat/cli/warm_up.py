@@ -7,8 +7,8 @@ from pcfgnat.cli.options import Commands, new_command, positive
 
 DESCRIPTION = """\
 Compile the kernels that a model needs, so that the first translation need not wait: when a container is
-built, or after an update. They are kept in NUMBA_CACHE_DIR if that is set, else beside the package, else in the
-user's cache directory, whichever is writable first, and are found there even if it is read-only later.
+built, or after an update. They are kept in NUMBA_CACHE_DIR if that is set, else beside the package, else in
+the user's cache directory, whichever is writable first, and are found there even if it is read-only later.
 Kernels are compiled for the processor of this machine; other processors compile their own.
 """
 SAMPLES = ("How are you?", "I would like a cup of tea.", "My brother has bought a new car, and I like it.")
