@@ -117,7 +117,7 @@ def test_links_inside_the_directory_are_followed(model: Path, tmp_path: Path) ->
 
 def test_other_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(StorageError, match="cannot read .*loop: "):
+    with pytest.raises(StorageError, match=r"cannot read .*loop: "):
         require_regular_files(tmp_path)
     (tmp_path / "loop").unlink()
     with pytest.raises(StorageError, match="missing: No such file"):

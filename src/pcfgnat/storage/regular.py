@@ -1,7 +1,7 @@
 """Directories that somebody else wrote: only regular files inside them are read.
 
-A pipe or a device in place of a file would keep a reader waiting for ever, and a link could lead to any file of
-the reader's.
+A pipe or a device in place of a file would keep a reader waiting for ever, and a link could lead to any file
+of the reader's.
 """
 
 import os
