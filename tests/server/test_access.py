@@ -160,7 +160,7 @@ def test_requests_have_ids(local: TestClient, caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.INFO, logger="pcfgnat.requests"):
         answer = local.post("/translate", json=BODY, headers={"X-Request-ID": "from-proxy.1"})
         assert answer.headers["x-request-id"] == "from-proxy.1"
-        other = local.get("/nowhere\n", headers={"X-Request-ID": "no spaces please"})
+        other = local.get("/nowhere%0A", headers={"X-Request-ID": "no spaces please"})
         assert len(other.headers["x-request-id"]) == 32
     first, second = (json.loads(JsonFormatter().format(record)) for record in caplog.records)
     assert (first["request_id"], first["path"], first["status"]) == ("from-proxy.1", "/translate", 200)

@@ -216,7 +216,7 @@ def test_no_threads_are_started(tokenizer: SentencePieceTokenizer, monkeypatch: 
     given = []
     encode = tokenizer._processor.encode
 
-    def watched(text: object, add_bos: bool, add_eos: bool) -> object:
+    def watched(text: str, add_bos: bool, add_eos: bool) -> object:
         given.append(text)
         return encode(text, add_bos=add_bos, add_eos=add_eos)
 

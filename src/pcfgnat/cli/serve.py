@@ -163,9 +163,10 @@ def _threads(options: argparse.Namespace) -> int | None:
     """Share the cores among the workers unless told otherwise."""
     from pcfgnat.runtimes.onnx.sessions import available_cores
 
-    if options.threads is not None or options.workers == 1:
-        return None if options.threads is None else int(options.threads)
-    return max(1, available_cores() // options.workers)
+    threads: int | None = options.threads
+    if threads is not None or options.workers == 1:
+        return threads
+    return max(1, available_cores() // int(options.workers))
 
 
 def named_models(entries: Sequence[str], bundled: bool = False) -> dict[str, Path | None]:

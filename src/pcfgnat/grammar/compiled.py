@@ -29,7 +29,7 @@ def cached(compile_function: Compiler) -> Compiler:
     def compiled(function: Callable[..., Any]) -> Any:
         kernel = compile_function(function)
         if isinstance(kernel, Dispatcher):  # and not the function itself, under NUMBA_DISABLE_JIT
-            kernel._cache = KernelCache(function)
+            kernel._cache = KernelCache(function)  # type: ignore[attr-defined]
         return kernel
 
     return compiled
@@ -38,7 +38,8 @@ def cached(compile_function: Compiler) -> Compiler:
 def cache_directories(file: Path) -> list[Path]:
     """Return where a file's kernels may be kept: as the user chose, beside it, in the user's cache."""
     shared = Path("pcfgnat", hashlib.sha256(str(file.parent).encode()).hexdigest()[:16])
-    places = [Path(config.CACHE_DIR, shared)] if config.CACHE_DIR else []
+    chosen: str = config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
+    places = [Path(chosen, shared)] if chosen else []
     places.append(file.parent / "__pycache__")
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     if home.is_absolute() and home.parent.is_dir():  # a home that does not exist is not made
@@ -64,7 +65,7 @@ def sources_digest() -> bytes:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).digest()
 
 
-class KernelCache(NullCache):  # type: ignore[misc] # numba has no types
+class KernelCache(NullCache):
     """Looks into several directories and writes to the first that it may write to."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -99,7 +100,7 @@ class KernelCache(NullCache):  # type: ignore[misc] # numba has no types
             LOG.debug("cannot keep a kernel in %s: %s", self._writable.directory, error)
 
 
-class _Layer(FunctionCache):  # type: ignore[misc]
+class _Layer(FunctionCache):
     """One function's kernels in one directory."""
 
     def __init__(self, function: Callable[..., Any], directory: Path) -> None:
@@ -110,7 +111,7 @@ class _Layer(FunctionCache):  # type: ignore[misc]
 
 @cache
 def _implementation(directory: Path) -> type[CompileResultCacheImpl]:
-    class Implementation(CompileResultCacheImpl):  # type: ignore[misc]
+    class Implementation(CompileResultCacheImpl):
         def __init__(self, function: Callable[..., Any]) -> None:
             self._lineno = function.__code__.co_firstlineno
             self._locator = _Locator(function, directory)
