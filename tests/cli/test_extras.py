@@ -120,6 +120,8 @@ def test_a_damaged_checkpoint_is_found_without_torch(world: World, tmp_path: Pat
         ("torch", "ablate a --output b", "`pcfgnat ablate` needs torch: pip install 'pcfgnat[train]'"),
         ("torch", "translate --decode sample x", "needs torch: pip install 'pcfgnat[train]'"),
         ("torch", "translate --device cuda x", "needs torch: pip install 'pcfgnat[train]'"),
+        ("torch", "translate --model /nope x", "/nope must be a checkpoint, but it has no checkpoint.toml"),
+        ("torch", "serve --model x=/nope", "/nope must be a checkpoint, but it has no checkpoint.toml"),
         ("torch,onnxruntime", "translate x", "such as the bundled one, 'pcfgnat[onnx]' is enough"),
         ("sacrebleu", "evaluate --reference a", "needs sacrebleu: pip install 'pcfgnat[evaluate]'"),
         ("uvicorn", "serve", "`pcfgnat serve` needs uvicorn: pip install 'pcfgnat[serve]'"),
