@@ -75,11 +75,11 @@ $(VENV)/bin/pip:
 	"$(PYTHON)" -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
-	$(RUN) -m pip install -c constraints.txt -e .
+	$(RUN) -m pip install -c constraints.txt -e '.[onnx]'
 	@touch $@
 
 $(VENV)/.installed-serve: pyproject.toml constraints.txt | $(VENV)/bin/pip
-	$(RUN) -m pip install -c constraints.txt -e '.[engine,serve]'
+	$(RUN) -m pip install -c constraints.txt -e '.[onnx,serve]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/pip

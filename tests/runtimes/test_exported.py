@@ -95,7 +95,7 @@ def test_without_onnxruntime(exported: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 2  # only the first one failed: the other ran on torch
-    assert "is an exported model, which needs onnxruntime: pip install 'pcfgnat[engine]'" in done.stderr
+    assert "is an exported model, which needs onnxruntime: pip install 'pcfgnat[onnx]'" in done.stderr
 
 
 def test_a_checkpoint_runs_on_the_engine_inside_it(exported: Path) -> None:

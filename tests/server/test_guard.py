@@ -10,7 +10,12 @@ from pcfgnat.server import guard
 from pcfgnat.server.guard import Guard
 from pcfgnat.server.metrics import Metrics
 
-SCOPE = {"type": "http", "path": "/translate", "headers": [(b"content-length", b"20")]}
+SCOPE = {
+    "type": "http",
+    "method": "POST",
+    "path": "/translate",
+    "headers": [(b"content-length", b"20")],
+}
 PART = {"type": "http.request", "body": b"{", "more_body": True}
 
 

@@ -68,13 +68,21 @@ def test_who_waits_is_answered_before_the_end_and_who_left_holds_no_place() -> N
 def test_models_are_named() -> None:
     assert named_models([]) == {"en-de": None}
     assert named_models(["a=x/y", "b.2=z=z"]) == {"a": Path("x/y"), "b.2": Path("z=z")}
+    assert named_models(["runs/small/"], bundled=True) == {"small": Path("runs/small/"), "en-de": None}
+    assert named_models(["runs/x=1/final"]) == {"final": Path("runs/x=1/final")}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "somewhere"], "--model must be NAME=DIR"),
-        (["--model", "a/b=somewhere"], "--model must be NAME=DIR"),
+        (["--model", "somewhere"], "somewhere must be a checkpoint, but it has no checkpoint.toml"),
+        (["--model", "a b=somewhere"], "--model must be DIR or NAME=DIR"),
+        (["--model", "a/b=somewhere"], "--model must be DIR or NAME=DIR"),
+        (["--model", "a="], "--model must be DIR or NAME=DIR"),
+        (["--model", "x/a", "--model", "y/a"], "got 'a' twice; use NAME=DIR"),
+        (["--model", "en-de=x", "--bundled"], "no --model may have that name"),
+        (["--cors", "example.org"], "an origin must look like https://example.org"),
+        (["--api-key-file", "/dev/null"], "must hold a key, but /dev/null is empty"),
         (["--model", "a=x", "--model", "a=y"], "got 'a' twice"),
         (["--model", "a=/no/such/place"], "/no/such/place"),
         (["--host", "no.such.host.invalid"], "--host must be an address"),

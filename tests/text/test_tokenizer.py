@@ -201,3 +201,25 @@ def test_models_with_other_special_ids_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TextError) as caught:
         SentencePieceTokenizer.from_file(path)
     assert str(caught.value) == f"{path} must have pad, unk, bos, eos = (0, 1, 2, 3), got (-1, 0, 1, 2)"
+
+
+def test_many_accents_take_linear_time(tokenizer: SentencePieceTokenizer) -> None:
+    text = "a" + "\u0300\u0316" * 300_000  # Unicode's normal form sorts them
+    assert len(tokenizer.encode(text)) > 2
+
+
+def test_few_accents_are_composed_in_long_texts_too(tokenizer: SentencePieceTokenizer) -> None:
+    assert tokenizer.encode("u\u0308 " * 600) == tokenizer.encode("ü " * 600)
+
+
+def test_no_threads_are_started(tokenizer: SentencePieceTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    encode = tokenizer._processor.encode
+
+    def watched(text: str, add_bos: bool, add_eos: bool) -> object:
+        given.append(text)
+        return encode(text, add_bos=add_bos, add_eos=add_eos)
+
+    monkeypatch.setattr(tokenizer._processor, "encode", watched)
+    tokenizer.encode_all(["one", "two"])
+    assert given == ["one", "two"]

@@ -28,8 +28,9 @@ from pcfgnat.checkpoints.weights import (
 from pcfgnat.config import ConfigError, from_dict, to_dict
 from pcfgnat.networks import NETWORKS, Network
 from pcfgnat.storage.files import StorageError, replaced_directory
+from pcfgnat.storage.regular import require_regular_files
 from pcfgnat.storage.toml import sealed_toml
-from pcfgnat.text import TextError, Tokenizer
+from pcfgnat.text import Tokenizer
 
 WEIGHTS, TOKENIZER, CARD = "model.safetensors", "tokenizer", "README.md"
 
@@ -50,9 +51,10 @@ class Checkpoint:
             if not (directory / name).is_file() and not (directory / name).is_dir():  # no pipe, no device
                 raise CheckpointError(f"{directory} must be a checkpoint, but it has no {name}")
         try:
+            require_regular_files(directory)
             metadata = load_metadata(directory / METADATA)
             tokenizer = Tokenizer.load(directory / TOKENIZER)
-        except (ConfigError, TextError) as error:
+        except (ConfigError, StorageError) as error:
             raise CheckpointError(f"{directory} is not a usable checkpoint: {error}") from error
         if metadata.network_name not in NETWORKS:
             known = ", ".join(NETWORKS)

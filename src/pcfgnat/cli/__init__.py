@@ -25,8 +25,10 @@ from pcfgnat.cli import (
     serve,
     train,
     translate,
+    warm_up,
 )
 from pcfgnat.cli.completion import answer_shell
+from pcfgnat.cli.extras import missing_extra
 from pcfgnat.cli.files import detail
 from pcfgnat.cli.options import add_verbosity
 from pcfgnat.progress import VERBOSITY, Verbosity
@@ -53,6 +55,7 @@ COMMANDS = (
     export,
     benchmark,
     info,
+    warm_up,
     completion,
 )
 USAGE_ERROR, RUNTIME_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
@@ -63,9 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     token = VERBOSITY.set(Verbosity.NORMAL)
-    start = time.monotonic()
+    start, command = time.monotonic(), ""
     try:
         options = _parsed(arguments)
+        command = options.command
         VERBOSITY.set(options.verbosity)
         options.run(options)
         sys.stdout.flush()
@@ -75,16 +79,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _ended(INTERRUPTED)
     except BrokenPipeError:
         return _ended(BROKEN_PIPE)
+    except ModuleNotFoundError as error:
+        message = missing_extra(command, error)
+        if message is None or os.environ.get("PCFGNAT_TRACEBACK"):
+            raise
+        return _failed(USAGE_ERROR, message)
     except (ValueError, OSError) as error:
         if os.environ.get("PCFGNAT_TRACEBACK"):
             raise
         if VERBOSITY.get() is Verbosity.VERBOSE:
             traceback.print_exc()
-        code = _ended(USAGE_ERROR if isinstance(error, ValueError) else RUNTIME_ERROR)
-        print(f"pcfgnat: error: {_message(error)}", file=sys.stderr)
-        return code
+        return _failed(USAGE_ERROR if isinstance(error, ValueError) else RUNTIME_ERROR, _message(error))
     finally:
         VERBOSITY.reset(token)
+
+
+def _failed(code: int, message: str) -> int:
+    _ended(code)
+    print(f"pcfgnat: error: {message}", file=sys.stderr)
+    return code
 
 
 def _ended(code: int) -> int:

@@ -3,9 +3,11 @@
 import argparse
 import json
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcfgnat.cli.files import notice
 from pcfgnat.cli.options import Commands, new_command
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ def run(options: argparse.Namespace) -> None:
         facts = _prepared(directory)
     elif is_exported(directory):
         facts = _exported(directory)
+    elif find_spec("torch") is None:
+        facts = _stored(directory)
     else:
         from pcfgnat.checkpoints.checkpoint import Checkpoint
 
@@ -68,6 +72,36 @@ def _described(checkpoint: "Checkpoint") -> dict[str, Any]:
         "vocabulary": facts.pop("vocabulary"),
         "longest source": network.max_source_length,
         "strategies": list(strategies_of(torch_runtime(network))),
+        "architecture": facts.pop("network"),
+        **facts,
+    }
+
+
+def _stored(directory: Path) -> dict[str, Any]:
+    """Describe a checkpoint without torch; its strategies are those of the exported model inside it."""
+    from pcfgnat.checkpoints.stored import StoredCheckpoint
+    from pcfgnat.config import to_dict
+    from pcfgnat.decoding import strategies_of
+    from pcfgnat.runtimes.onnx import Exported, onnx_runtime
+    from pcfgnat.translator import exported_for
+
+    stored = StoredCheckpoint.open(directory)
+    inside = exported_for(directory)
+    if inside is None:
+        notice("torch is not installed: the checksums were compared, but the network was not built")
+        known = {}
+    else:
+        runtime = onnx_runtime(Exported.open(inside))
+        known = {"longest source": runtime.max_source_length, "strategies": list(strategies_of(runtime))}
+    facts = to_dict(stored.metadata)
+    return {
+        "directory": str(directory),
+        "network": facts["network"].pop("name"),
+        "parameters": stored.parameters,
+        "size": _size(directory),
+        "tokenizer": stored.tokenizer.kind,
+        "vocabulary": facts.pop("vocabulary"),
+        **known,
         "architecture": facts.pop("network"),
         **facts,
     }

@@ -30,7 +30,7 @@ def new_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, command=parser.prog.split()[1])
     add_verbosity(parser, argparse.SUPPRESS)  # what was said before the command stays unless said again
     return parser
 
@@ -100,11 +100,18 @@ def load_translator(
 ) -> "Translator":
     """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
     from pcfgnat.runtimes.onnx import OnnxOptions
-    from pcfgnat.translator import TranslateOptions, Translator, exported_for, model_directory
+    from pcfgnat.translator import (
+        TranslateOptions,
+        Translator,
+        describe_model,
+        exported_for,
+        model_directory,
+    )
 
     place = model_directory(directory)
     device: object = options.device
     if exported_for(place, options.device) is None:  # otherwise torch need not be installed
+        describe_model(place)  # a directory that is no model is reported before a missing torch
         device = use_machine(options)
     defaults = TranslateOptions()
     wanted = TranslateOptions(

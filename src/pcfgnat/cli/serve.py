@@ -2,13 +2,19 @@
 
 import argparse
 import ipaddress
+import os
 import re
 import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcfgnat.cli.files import notice
 from pcfgnat.cli.options import Commands, add_machine_options, new_command, positive, use_machine
+
+if TYPE_CHECKING:
+    from pcfgnat.server import Limits
+    from pcfgnat.server.access import Access
 
 DESCRIPTION = """\
 Translate for other programs and for people: an API (its documentation is at /docs), and a page that shows
@@ -18,10 +24,14 @@ let the server finish what it has accepted.
 EXAMPLE = """\
 examples:
   pcfgnat serve
-  pcfgnat serve --model small=runs/small/final --model teacher=runs/teacher/final --port 8080
+  pcfgnat serve --model runs/small/final --model teacher=runs/teacher/final --bundled --port 8080
+  pcfgnat serve --host 0.0.0.0 --api-key-file key.txt --workers 2 --log-level info --log-format json
   curl -s localhost:8000/translate --json '{"text": "How are you?", "trees": false}'
 """
-EMBEDDED_NAME = "en-de"
+BUNDLED_NAME = "en-de"
+KEY_VARIABLE = "PCFGNAT_API_KEY"
+NAME = re.compile(r"[\w.→-]{1,100}")
+MAX_KEY_BYTES = 4096
 
 
 def add_command(commands: Commands) -> None:
@@ -32,69 +42,149 @@ def add_command(commands: Commands) -> None:
         "--model",
         action="append",
         default=[],
-        metavar="NAME=DIR",
-        help="a checkpoint and its name in requests; the first is the default (the one that comes along)",
+        metavar="[NAME=]DIR",
+        help="a checkpoint or an exported model, and its name in requests (default: that of the directory); "
+        "the first is the default model (default: the bundled one)",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (8000)")
-    group = parser.add_argument_group("load")
-    group.add_argument("--queue", type=positive, metavar="N", help="texts that may wait for a model (512)")
+    parser.add_argument("--bundled", action="store_true", help="serve the bundled model beside others")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default: 8000)")
+    _add_load_options(parser)
+    _add_access_options(parser)
+    group = parser.add_argument_group("log")
     group.add_argument(
-        "--wait", type=float, metavar="MS", help="milliseconds that a text waits for others to join it (5)"
+        "--log-level",
+        choices=("critical", "error", "warning", "info", "debug"),
+        default="warning",
+        help="info logs every request with its id (default: warning)",
     )
-    group.add_argument("--timeout", type=float, metavar="S", help="seconds until a request is given up (30)")
+    group.add_argument("--log-format", choices=("text", "json"), default="text", help="(default: text)")
     add_machine_options(parser, batch=64)
+
+
+def _add_load_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("load")
+    group.add_argument(
+        "--workers", type=positive, default=1, metavar="N", help="processes that share the port (default: 1)"
+    )
+    group.add_argument(
+        "--queue", type=positive, metavar="N", help="texts that may wait for a model (default: 512)"
+    )
+    group.add_argument(
+        "--wait",
+        type=float,
+        metavar="MS",
+        help="milliseconds that a text waits for others to join it (default: 5)",
+    )
+    group.add_argument(
+        "--timeout", type=float, metavar="S", help="seconds until a request is given up (default: 30)"
+    )
+
+
+def _add_access_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("access")
+    group.add_argument(
+        "--api-key-file",
+        type=Path,
+        metavar="FILE",
+        help=f"a file with the key that clients must send (default: the variable {KEY_VARIABLE}, if set)",
+    )
+    group.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="host name to answer to (default: local ones on a local address, else any)",
+    )
+    group.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="origin whose pages may use the server, such as https://example.org; * for all",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve until a signal comes."""
-    try:
-        import uvicorn
+    from pcfgnat.server.process import ServeSettings, serve
+    from pcfgnat.translator import describe_model, model_directory
 
-        from pcfgnat.runtimes.onnx import OnnxOptions
-        from pcfgnat.server import Limits, ServedModel, create_app
-    except ModuleNotFoundError as error:
-        raise ValueError(f"`pcfgnat serve` needs {error.name}: pip install 'pcfgnat[serve]'") from error
+    places = named_models(options.model, options.bundled)
+    for place in places.values():
+        describe_model(model_directory(place))  # what is missing is found before anything is started
+    limits = _limits(options)
+    with _listening(options.host, options.port) as listener:
+        host, port = listener.getsockname()[:2]
+        access = _access(options, host)
+        settings = ServeSettings(
+            places,
+            str(_device(options, places.values())),
+            _threads(options),
+            limits,
+            access,
+            options.log_level,
+            options.log_format,
+        )
+        notice(f"serving {', '.join(places)} on http://{f'[{host}]' if ':' in host else host}:{port}")
+        if not (ipaddress.ip_address(host).is_loopback or access.key):
+            notice("everybody who reaches this address can use it: there is no key (--api-key-file), no TLS")
+        serve(settings, listener, options.workers)
+
+
+def _limits(options: argparse.Namespace) -> "Limits":
+    from pcfgnat.server import Limits
+
     defaults = Limits()
-    limits = Limits(
+    return Limits(
         batch=options.batch or defaults.batch,
         wait=defaults.wait if options.wait is None else options.wait / 1000,
         queue=options.queue or defaults.queue,
         timeout=defaults.timeout if options.timeout is None else options.timeout,
     )
-    places = named_models(options.model)
-    with _listening(options.host, options.port) as listener:
-        onnx = OnnxOptions(threads=options.threads)
-        device = _device(options, places.values())
-        models = {name: ServedModel.load(name, place, device, onnx) for name, place in places.items()}
-        host, port = listener.getsockname()[:2]
-        notice(f"serving {', '.join(models)} on http://{f'[{host}]' if ':' in host else host}:{port}")
-        if not ipaddress.ip_address(host).is_loopback:
-            notice("everybody who reaches this address can use it: there are no accounts and there is no TLS")
-        config = uvicorn.Config(
-            create_app(models, limits),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=int(limits.timeout) + 5,
-        )
-        uvicorn.Server(config).run(sockets=[listener])
 
 
-def named_models(entries: Sequence[str]) -> dict[str, Path | None]:
-    """Read `name=dir` entries; without any there is the model that comes along."""
+def _access(options: argparse.Namespace, address: str) -> "Access":
+    """Read who may use the server; the key comes from a file or a variable, as others see command lines."""
+    from pcfgnat.server.access import Access, local_hosts
+
+    key = os.environ.get(KEY_VARIABLE, "")
+    if options.api_key_file is not None:
+        with options.api_key_file.open("rb") as file:
+            key = file.read(MAX_KEY_BYTES).decode("ascii", errors="replace").strip()
+        if not key:
+            raise ValueError(f"--api-key-file must hold a key, but {options.api_key_file} is empty")
+    hosts = frozenset(name.lower() for name in options.allow_host)
+    local = local_hosts(address)
+    return Access(local | hosts if local else hosts, frozenset(options.cors), key)
+
+
+def _threads(options: argparse.Namespace) -> int | None:
+    """Share the cores among the workers unless told otherwise."""
+    from pcfgnat.runtimes.onnx.sessions import available_cores
+
+    threads: int | None = options.threads
+    if threads is not None or options.workers == 1:
+        return threads
+    return max(1, available_cores() // int(options.workers))
+
+
+def named_models(entries: Sequence[str], bundled: bool = False) -> dict[str, Path | None]:
+    """Read `[name=]dir` entries; without any there is the bundled model."""
     places: dict[str, Path | None] = {}
     for entry in entries:
         name, equals, place = entry.partition("=")
-        if not equals or not place or not re.fullmatch(r"[\w.→-]{1,100}", name):
-            raise ValueError(
-                f"--model must be NAME=DIR, the name of letters, digits, '.', '_' and '-', got {entry!r}"
-            )
+        if not equals or "/" in name:
+            name, place = Path(entry).resolve().name, entry
+        if not place or not NAME.fullmatch(name):
+            expected = "DIR or NAME=DIR, the name of letters, digits, '.', '_' and '-'"
+            raise ValueError(f"--model must be {expected}, got {entry!r}")
         if name in places:
-            raise ValueError(f"every --model must have a name of its own, got {name!r} twice")
+            raise ValueError(f"every --model must have its own name, got {name!r} twice; use NAME=DIR")
         places[name] = Path(place)
-    return places or {EMBEDDED_NAME: None}
+    if bundled and BUNDLED_NAME in places:
+        raise ValueError(f"--bundled is called {BUNDLED_NAME!r}, so no --model may have that name")
+    return {**places, BUNDLED_NAME: None} if bundled or not places else places
 
 
 def _device(options: argparse.Namespace, places: Iterable[Path | None]) -> object:

@@ -100,7 +100,7 @@ def missing_characters(scene: Scene) -> str:
 
 def _require_matplotlib(what: str) -> None:
     if find_spec("matplotlib") is None:
-        raise ValueError(f"{what} needs matplotlib: pip install 'pcfgnat[train]', or draw an SVG")
+        raise ValueError(f"{what} needs matplotlib: pip install 'pcfgnat[draw]', or draw an SVG")
 
 
 def _draw_stroke(figure: "Figure", scene: Scene, stroke: Stroke, palette: Palette) -> None:

@@ -5,15 +5,19 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import Discriminator, Tag
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from pcfgnat import __version__
+from pcfgnat.server.access import Access, offered_key
 from pcfgnat.server.guard import Guard
+from pcfgnat.server.libretranslate import Language, LibreRequest, LibreResponse, languages_of
 from pcfgnat.server.limits import Limits
 from pcfgnat.server.models import ServedModel
 from pcfgnat.server.schemas import (
@@ -36,10 +40,12 @@ KINDS = {
 }
 NICE_PATHS = {"index.html": "/", "docs.html": "/docs"}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "The body is no JSON."},
+    400: {"model": Problem, "description": "Not JSON, or languages that no model translates."},
+    401: {"model": Problem, "description": "The server needs a key; see WWW-Authenticate."},
+    403: {"model": Problem, "description": "Pages of this origin may not use the server."},
     408: {"model": Problem, "description": "The body came too slowly."},
     413: {"model": Problem, "description": "The body is too large."},
-    422: {"model": Problem, "description": "The request asks for what cannot be."},
+    422: {"model": Problem, "description": "Unprocessable request."},
     429: {
         "model": Problem,
         "description": "Too many texts are waiting; see Retry-After.",
@@ -48,11 +54,24 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 DESCRIPTION = "Translation in one parallel step, with the parse trees that it was written with."
 LOG = logging.getLogger("pcfgnat.server")
+TAGS = ("body", "own", "libre")
 
 
-def create_app(models: Mapping[str, ServedModel], limits: Limits | None = None) -> FastAPI:
+def _style(body: Any) -> str:
+    """Tell the two kinds of requests apart: LibreTranslate's has `q`."""
+    return "libre" if isinstance(body, LibreRequest) or (isinstance(body, dict) and "q" in body) else "own"
+
+
+TranslateBody = Annotated[
+    Annotated[TranslateRequest, Tag("own")] | Annotated[LibreRequest, Tag("libre")], Discriminator(_style)
+]
+
+
+def create_app(
+    models: Mapping[str, ServedModel], limits: Limits | None = None, access: Access | None = None
+) -> FastAPI:
     """Make the application; its models start and stop with it."""
-    service = Service(models, limits or Limits())
+    service, access = Service(models, limits or Limits()), access or Access()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -67,7 +86,8 @@ def create_app(models: Mapping[str, ServedModel], limits: Limits | None = None) 
         docs_url=None,  # FastAPI's own page loads its scripts from other hosts
         redoc_url=None,
     )
-    _add_api(app, service)
+    _add_api(app, service, access)
+    _add_libretranslate(app, service)
     files = _add_files(app)
     for error, handler in (
         (RequestValidationError, _invalid),
@@ -76,19 +96,42 @@ def create_app(models: Mapping[str, ServedModel], limits: Limits | None = None) 
     ):
         app.add_exception_handler(error, handler)
     paths = frozenset([*app.openapi()["paths"], *files, "/openapi.json"])
-    app.add_middleware(Guard, metrics=service.metrics, paths=paths)
+    if access.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=sorted(access.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "x-api-key", "x-request-id"],
+            expose_headers=["retry-after", "x-request-id"],
+        )
+    app.add_middleware(Guard, metrics=service.metrics, paths=paths, access=access)
     return app
 
 
-def _add_api(app: FastAPI, service: Service) -> None:
-    @app.post("/translate", response_model=TranslateResponse, responses=PROBLEMS, summary="Translate texts")
-    async def translate(wanted: TranslateRequest, request: Request) -> Response:
+def _add_api(app: FastAPI, service: Service, access: Access) -> None:
+    def require_key(request: Request, in_body: str | None = None) -> None:
+        if not access.knows(offered_key(request.scope) or in_body):
+            how = {"WWW-Authenticate": "Bearer"}
+            raise HTTPException(401, "a key is needed, as in `Authorization: Bearer KEY`", how)
+
+    @app.post(
+        "/translate",
+        response_model=TranslateResponse | LibreResponse,
+        responses=PROBLEMS,
+        summary="Translate texts",
+    )
+    async def translate(wanted: TranslateBody, request: Request) -> Response:
         """Translate one text or several. Requests that come at the same time are worked on together."""
+        if isinstance(wanted, LibreRequest):
+            require_key(request, wanted.api_key)
+            return JSONResponse(await service.translate_like_libre(wanted, request))
+        require_key(request)
         return JSONResponse(await service.translate(wanted, request))
 
     @app.post("/explain", response_model=ExplainResponse, responses=PROBLEMS, summary="Explain a translation")
     async def explain(wanted: ExplainRequest, request: Request) -> Response:
         """Give every node that the translation of a text could have used, with its best tokens and rules."""
+        require_key(request)
         return JSONResponse(await service.explain(wanted, request))
 
     @app.get("/models", response_model=Models, summary="List the models")
@@ -103,9 +146,23 @@ def _add_api(app: FastAPI, service: Service) -> None:
         return JSONResponse({"status": "ok", "version": __version__})
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
-    async def metrics() -> Response:
+    async def metrics(request: Request) -> Response:
         """Give requests, times, sizes of batches and lengths of queues in Prometheus' text format."""
+        require_key(request)
         return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _add_libretranslate(app: FastAPI, service: Service) -> None:
+    @app.get("/languages", response_model=list[Language], summary="List the languages")
+    async def languages() -> Response:
+        """Return the languages of all models and what they can be translated into, as LibreTranslate does."""
+        found = languages_of(model.facts for model in service.models.values())
+        return JSONResponse([language.model_dump() for language in found])
+
+    @app.get("/health", response_model=Health, summary="Say whether the server works")
+    async def health() -> Response:
+        """Answer as soon as requests are taken, under LibreTranslate's name for it."""
+        return JSONResponse({"status": "ok", "version": __version__})
 
 
 def _add_files(app: FastAPI) -> list[str]:
@@ -127,11 +184,15 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]
 async def _invalid(request: Request, error: Exception) -> Response:
     """Say what is wrong with a request, without repeating what it contains."""
     assert isinstance(error, RequestValidationError)
-    return _problem(422, "; ".join(_complaint(entry) for entry in error.errors()[:5]))
+    entries = error.errors()
+    status = 400 if any(entry["type"] == "json_invalid" for entry in entries) else 422
+    return _problem(status, "; ".join(_complaint(entry) for entry in entries[:5]))
 
 
 def _complaint(entry: Mapping[str, Any]) -> str:
-    place = ".".join(str(part)[:40] for part in entry["loc"] if part != "body")
+    if entry["type"] == "json_invalid":
+        return "the body must be JSON"
+    place = ".".join(str(part)[:40] for part in entry["loc"] if part not in TAGS)
     return f"{place or 'the body'}: {entry['msg']}"
 
 
@@ -141,11 +202,12 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    fields = {"request_id": request.state.request_id, "method": request.method}
+    LOG.error("a request failed", exc_info=error, extra=fields)
     return _problem(500, "the server made a mistake; its log says more")
 
 
 def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """Answer with a problem; in ASCII, because what it quotes need not be encodable."""
-    body = json.dumps({"detail": detail})
+    body = json.dumps({"detail": detail, "error": detail})
     return Response(body, status, headers, media_type="application/json")

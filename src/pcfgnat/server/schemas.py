@@ -216,3 +216,4 @@ class Problem(BaseModel):
     """Why there is no other answer."""
 
     detail: str
+    error: str = Field(description="the same, where LibreTranslate's clients look for it")

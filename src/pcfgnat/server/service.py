@@ -11,6 +11,7 @@ from fastapi import HTTPException, Request
 from pcfgnat.server.batching import Answer, Batcher, ClosingError, QueueFullError
 from pcfgnat.server.drawings import add_drawings
 from pcfgnat.server.guard import GONE
+from pcfgnat.server.libretranslate import LibreRequest, libre_answer, lines_of, model_for, own_request
 from pcfgnat.server.limits import Limits
 from pcfgnat.server.metrics import Metrics
 from pcfgnat.server.models import ServedModel, Task
@@ -57,6 +58,18 @@ class Service:
             await asyncio.to_thread(add_drawings, answer.results, wanted.draw, wanted.width)
         found = {"translations": answer.results}
         return {**_settings(facts, task), **found, "timing": _timing(answer, start)}
+
+    async def translate_like_libre(self, wanted: LibreRequest, request: Request) -> Data:
+        """Translate the texts of a request in LibreTranslate's form, line by line."""
+        try:
+            facts = model_for(wanted, [model.facts for model in self.models.values()])
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from error
+        lines = lines_of(wanted.q if isinstance(wanted.q, list) else [wanted.q])
+        if not lines:
+            return libre_answer(wanted, [])
+        found = await self.translate(own_request(wanted, facts, lines), request)
+        return libre_answer(wanted, found["translations"])
 
     async def explain(self, wanted: ExplainRequest, request: Request) -> Data:
         """Say what the nodes of a text's translation could have been."""

@@ -3,8 +3,10 @@
 import numba
 import numpy as np
 
+from pcfgnat.grammar.compiled import cached
 
-@numba.njit(nogil=True, cache=True)
+
+@cached(numba.njit(nogil=True))
 def pick_tokens(emit, ids, lengths, out):
     """`out[b, i, t] = emit[b, i, ids[b, t]]` over the true length of each sentence, -inf beyond it."""
     for b in range(out.shape[0]):
@@ -15,7 +17,7 @@ def pick_tokens(emit, ids, lengths, out):
                 out[b, i, t] = -np.inf
 
 
-@numba.njit(nogil=True, cache=True)
+@cached(numba.njit(nogil=True))
 def scatter_tokens(gradient, ids, lengths, out):
     """`out[b, i, ids[b, t]] += gradient[b, i, t]` over the true length of each sentence."""
     for b in range(gradient.shape[0]):

@@ -3,8 +3,10 @@
 import numba
 import numpy as np
 
+from pcfgnat.grammar.compiled import cached
 
-@numba.njit(nogil=True, cache=True)
+
+@cached(numba.njit(nogil=True))
 def find(candidates, first, last, token):
     """Where a token stands among sorted candidates `first … last - 1`, or would."""
     while first < last:
@@ -16,7 +18,7 @@ def find(candidates, first, last, token):
     return first
 
 
-@numba.njit(nogil=True, cache=True)
+@cached(numba.njit(nogil=True))
 def add_expected(sources, targets, lengths, offsets, candidates, chances, counts):
     """Add to `counts` how often each source type is expected to have caused each of its candidates.
 

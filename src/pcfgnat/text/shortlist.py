@@ -10,6 +10,8 @@ import safetensors
 from jaxtyping import Bool, Int64, UInt32
 from safetensors.numpy import save as to_safetensors
 
+from pcfgnat.storage.files import StorageError
+from pcfgnat.storage.regular import regular_file
 from pcfgnat.text.lines import TextError
 from pcfgnat.text.tokenizer import SPECIAL_PIECES, Tokenizer
 
@@ -66,8 +68,10 @@ class Shortlist:
     def load(cls, path: Path) -> "Shortlist":
         """Read what `save` wrote."""
         try:
-            with safetensors.safe_open(path, framework="numpy") as file:
+            with safetensors.safe_open(regular_file(path.parent, path.name), framework="numpy") as file:
                 return cls(*(file.get_tensor(name) for name in ("frequent", "offsets", "candidates")))
+        except StorageError as error:
+            raise TextError(str(error)) from error
         except (safetensors.SafetensorError, OSError) as error:
             raise TextError(f"{path} is no shortlist, or is damaged: {error}") from error
 

@@ -14,6 +14,8 @@ from typing import ClassVar, Literal, SupportsIndex, final
 import sentencepiece
 
 from pcfgnat.config import to_dict
+from pcfgnat.storage.files import StorageError
+from pcfgnat.storage.regular import regular_file
 from pcfgnat.storage.toml import load_config, sealed_toml
 from pcfgnat.text.lines import TextError
 from pcfgnat.text.special import SPECIAL_TOKENS
@@ -21,6 +23,8 @@ from pcfgnat.text.special import SPECIAL_TOKENS
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 DESCRIPTION = "tokenizer.toml"
 MAX_BYTES = 1 << 26
+STREAM_SAFE_FROM = 1000  # characters; shorter texts are quick in any case
+MAX_ACCENTS, GRAPHEME_JOINER = 30, "\u034f"
 SURROGATE = re.compile("[\ud800-\udfff]")
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 TOO_LARGE = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
@@ -122,9 +126,12 @@ class Tokenizer(ABC):
     @staticmethod
     def load(directory: Path) -> "Tokenizer":
         """Read what `save` wrote."""
-        description = load_config(_Description, directory / DESCRIPTION)
-        kind = KINDS[description.kind]
-        path = directory / kind.file_name
+        try:
+            description = load_config(_Description, regular_file(directory, DESCRIPTION))
+            kind = KINDS[description.kind]
+            path = regular_file(directory, kind.file_name)
+        except StorageError as error:
+            raise TextError(str(error)) from error
         content = _content(path)
         found = hashlib.sha256(content).hexdigest()
         if found != description.sha256:
@@ -199,8 +206,11 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many texts, each with bos and eos."""
-        composed = [_composed(text) for text in texts]
-        ids: list[list[int]] = self._processor.encode(composed, add_bos=True, add_eos=True, num_threads=1)
+        return [self.encode(text) for text in texts]  # sentencepiece starts threads when it is given a list
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text with bos and eos."""
+        ids: list[int] = self._processor.encode(_composed(text), add_bos=True, add_eos=True)
         return ids
 
     def plain(self, text: str) -> str:
@@ -277,7 +287,22 @@ def _content(path: Path) -> bytes:
 
 def _composed(text: str) -> str:
     whole = SURROGATE.sub("\ufffd", text)  # what is no character at all sentencepiece does not take
+    if len(whole) > STREAM_SAFE_FROM and not whole.isascii():
+        whole = _stream_safe(whole)
     return " ".join(unicodedata.normalize("NFC", whole).split())
+
+
+def _stream_safe(text: str) -> str:
+    """Join no more than 30 accents to a letter (Unicode annex 15), as sorting many takes quadratic time."""
+    safe: list[str] = []
+    accents = 0
+    for character in text:
+        accents = accents + 1 if unicodedata.combining(character) else 0
+        if accents > MAX_ACCENTS:
+            safe.append(GRAPHEME_JOINER)
+            accents = 1
+        safe.append(character)
+    return "".join(safe)
 
 
 def _types(vocabulary: bytes, origin: str) -> list[str]:

@@ -13,6 +13,8 @@ from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.runtimes.onnx.exported import METADATA as EXPORTED_METADATA
 from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, is_exported
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
+from pcfgnat.storage.files import StorageError
+from pcfgnat.storage.regular import require_regular_files
 from pcfgnat.storage.toml import load_config
 from pcfgnat.text import Tokenizer
 
@@ -110,8 +112,9 @@ def describe_model(directory: Path) -> Metadata | ExportedMetadata:
     """Read the metadata of a checkpoint or of an exported model."""
     if is_exported(directory):
         try:
+            require_regular_files(directory)
             return load_config(ExportedMetadata, directory / EXPORTED_METADATA)
-        except ConfigError as error:
+        except (ConfigError, StorageError) as error:
             raise CheckpointError(f"{directory} is not a usable exported model: {error}") from error
     return _checkpoint_metadata(directory)
 
@@ -120,8 +123,9 @@ def _checkpoint_metadata(directory: Path) -> Metadata:
     if not (directory / CHECKPOINT_METADATA).is_file():
         raise CheckpointError(f"{directory} must be a checkpoint, but it has no {CHECKPOINT_METADATA}")
     try:
+        require_regular_files(directory)
         return load_metadata(directory / CHECKPOINT_METADATA)
-    except ConfigError as error:
+    except (ConfigError, StorageError) as error:
         raise CheckpointError(f"{directory} is not a usable checkpoint: {error}") from error
 
 

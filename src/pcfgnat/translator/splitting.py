@@ -7,11 +7,14 @@ from itertools import pairwise
 from pcfgnat.text import Tokenizer
 
 CLOSING = r"[\"'\u201d\u2019»)\]\u300d\u300f\uff09]*"  # quotation marks and brackets, Chinese ones too
+# A run of marks or spaces is tried from its first character only, and never given back: the time is linear.
 SENTENCE_END = re.compile(
-    rf"[.!?…]+{CLOSING}\s+(?![a-zß-öø-ÿ])"  # not before a small letter: `e.g. this`
+    rf"(?<![.!?…])[.!?…]++{CLOSING}+\s++(?![a-zß-öø-ÿ])"  # not before a small letter: `e.g. this`
     rf"|[\u3002\uff01\uff1f]+{CLOSING}\s*"
 )
-CLAUSE_END = re.compile(rf"[,;:.!?…]{CLOSING}\s+|\s+[\u2013\u2014-]\s+|[\uff0c\uff1b\uff1a\u3001]+\s*")
+CLAUSE_END = re.compile(
+    rf"[,;:.!?…]{CLOSING}+\s+|(?<!\s)\s++[\u2013\u2014-]\s+|[\uff0c\uff1b\uff1a\u3001]+\s*"
+)
 WORD_END = re.compile(r"\s+")
 
 Lengths = Callable[[Sequence[str]], list[int]]

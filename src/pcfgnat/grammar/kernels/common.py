@@ -10,12 +10,14 @@ import math
 import numba
 import numpy as np
 
+from pcfgnat.grammar.compiled import cached
+
 NEG_INF = -math.inf
 
 # Inlined, because numba counts references to arrays at every call that is left.
-jit = numba.njit(nogil=True, cache=True, forceinline=True)
+jit = cached(numba.njit(nogil=True, forceinline=True))
 # Sums may be reordered, and so vectorised; NaN and infinity keep their meaning.
-jit_sum = numba.njit(nogil=True, cache=True, forceinline=True, fastmath={"reassoc", "contract", "nsz"})
+jit_sum = cached(numba.njit(nogil=True, forceinline=True, fastmath={"reassoc", "contract", "nsz"}))
 
 
 @jit

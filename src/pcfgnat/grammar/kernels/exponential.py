@@ -9,6 +9,7 @@ import math
 import numba
 import numpy as np
 
+from pcfgnat.grammar.compiled import cached
 from pcfgnat.grammar.kernels.common import NEG_INF, jit
 
 C2, C3, C4, C5, C6, C7 = (1.0 / math.factorial(k) for k in range(2, 8))
@@ -34,10 +35,10 @@ VECTOR = 8
 
 # Products and sums may fuse, but not change places: adding ROUND and taking it away again must round. Without
 # "numpy" a division has a branch for zero.
-_jit_bits = numba.njit(
-    nogil=True, cache=True, forceinline=True, fastmath={"contract", "nsz"}, error_model="numpy"
+_jit_bits = cached(
+    numba.njit(nogil=True, forceinline=True, fastmath={"contract", "nsz"}, error_model="numpy")
 )
-_jit_no_nan = numba.njit(nogil=True, cache=True, forceinline=True, fastmath={"nnan", "nsz"})
+_jit_no_nan = cached(numba.njit(nogil=True, forceinline=True, fastmath={"nnan", "nsz"}))
 
 
 @_jit_bits

@@ -16,8 +16,10 @@ import numpy as np
 from pcfgnat.checkpoints.metadata import Card, CheckpointError, DecodingDefaults, Languages, sha256_of
 from pcfgnat.config import ConfigError
 from pcfgnat.grammar.canvas import Geometry
+from pcfgnat.storage.files import StorageError
+from pcfgnat.storage.regular import require_regular_files
 from pcfgnat.storage.toml import load_config
-from pcfgnat.text import TextError, Tokenizer
+from pcfgnat.text import Tokenizer
 
 METADATA, OLD_METADATA = "exported.toml", "engine.toml"
 NETWORK, START = "network.onnx", "start.onnx"
@@ -117,11 +119,12 @@ class Exported:
                 raise CheckpointError(f"{directory} was exported by pcfgnat 0.1: export its checkpoint again")
             raise CheckpointError(f"{directory} must be an exported model, but it has no {METADATA}")
         try:
+            require_regular_files(directory)
             metadata = load_config(ExportedMetadata, directory / METADATA)
             for name, expected in metadata.files.items():
                 _verify(directory, name, expected)
             tokenizer = Tokenizer.load(directory / TOKENIZER)
-        except (ConfigError, TextError) as error:
+        except (ConfigError, StorageError) as error:
             raise CheckpointError(f"{directory} is not a usable exported model: {error}") from error
         if metadata.vocabulary != tokenizer.vocabulary_size:
             found = f"{tokenizer.vocabulary_size} of the tokenizer"

@@ -8,6 +8,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from pcfgnat.grammar.compiled import cached
+
 NEG_INF = -math.inf
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 # weights of tokens [B, T, N] and blanks [B, T], repeats [B, N], slots [B], lengths [B]
@@ -17,7 +19,7 @@ Problem = tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.int64], NDArray[np
 
 def jit(kernel: Kernel) -> Kernel:
     """Compile, without the interpreter's lock, and keep the result on disk."""
-    return cast(Kernel, numba.njit(nogil=True, cache=True)(kernel))
+    return cast(Kernel, cached(numba.njit(nogil=True))(kernel))
 
 
 @jit
