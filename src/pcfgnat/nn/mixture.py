@@ -62,7 +62,8 @@ class _MixedRules(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph: all heads at once, or a second derivative would be lost
 
             def plain(*inputs: Tensor) -> Tensor:
-                return plain_mixed_rules(*inputs, legal)
+                parent, lefts, right, gate = inputs
+                return plain_mixed_rules(parent, lefts, right, gate, legal)
 
             return (*torch.func.vjp(plain, *given)[1](grad), None)
         grad = grad.masked_fill(~legal, 0.0)
