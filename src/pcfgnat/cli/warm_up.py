@@ -30,20 +30,19 @@ def run(options: argparse.Namespace) -> None:
     """Translate with every strategy, one sentence and several, and look into a lattice where there is one."""
     from pcfgnat.grammar.compiled import cache_directories, is_writable
     from pcfgnat.grammar.kernels import viterbi
-    from pcfgnat.grammar.lattice import HasLattice
-    from pcfgnat.runtimes.onnx import EngineOptions
+    from pcfgnat.runtimes.base import Tables
+    from pcfgnat.runtimes.onnx import OnnxOptions
     from pcfgnat.translator import TranslateOptions, Translator
     from pcfgnat.translator.lattice import lattice_of
 
-    translator = Translator.load(options.model, engine=EngineOptions(threads=options.threads))
-    for strategy in translator.model.strategies:
-        chosen = translator.with_options(TranslateOptions(decode=strategy))
+    translator = Translator.load(options.model, onnx=OnnxOptions(threads=options.threads))
+    for strategy in translator.strategies:
+        chosen = translator.with_options(TranslateOptions(strategy=strategy))
         chosen(SAMPLES[0])
         chosen(SAMPLES)
-        chosen.sweep(SAMPLES, (0.8, 1.2))
-    if isinstance(translator.model, HasLattice):
+    if isinstance(translator.runtime, Tables):
         lattice_of(translator, SAMPLES[0])
     places = [place for place in cache_directories(Path(viterbi.__file__)) if is_writable(place)]
     if not places:
         raise ValueError("no directory to keep compiled kernels in is writable: set NUMBA_CACHE_DIR to one")
-    print(f"compiled the kernels for {', '.join(translator.model.strategies)}; they are kept in {places[0]}")
+    print(f"compiled the kernels for {', '.join(translator.strategies)}; they are kept in {places[0]}")
