@@ -3,21 +3,32 @@
 import json
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from pcfgnat.server import Access, create_app
+from pcfgnat.server import Access, ServedModel, create_app
 from pcfgnat.server.access import LOCAL_HOSTS, local_hosts
 from pcfgnat.server.logs import JsonFormatter, TextFormatter, configure_logging
-from tests.server.served import echo
+from pcfgnat.server.models import Task
 
 KEY = "a-key-of-twenty-chars"
-BODY = {"text": "one two", "trees": False}
+BODY = {"text": "Hello.", "trees": False}
+MODEL = ServedModel.load("en-de", None)
+
+
+class Failing(ServedModel):
+    """Fails at one text."""
+
+    def work(self, task: Task, texts: list[str]) -> list[dict[str, Any]]:
+        if "poison" in texts:
+            raise RuntimeError("poisoned")
+        return super().work(task, texts)
 
 
 def client(access: Access, base_url: str = "http://localhost:8000") -> TestClient:
-    return TestClient(create_app({"echo": echo()[1]}, access=access), base_url=base_url)
+    return TestClient(create_app({"en-de": MODEL}, access=access), base_url=base_url)
 
 
 @pytest.fixture(scope="module")
@@ -166,11 +177,11 @@ def test_requests_have_ids(local: TestClient, caplog: pytest.LogCaptureFixture) 
     assert (first["request_id"], first["path"], first["status"]) == ("from-proxy.1", "/translate", 200)
     assert (second["request_id"], second["path"]) == (other.headers["x-request-id"], "other")
     assert first["milliseconds"] >= 0
-    assert "one two" not in str(first)  # texts are not logged
+    assert "Hello" not in str(first)  # texts are not logged
 
 
 def test_a_failure_is_logged_with_its_id(caplog: pytest.LogCaptureFixture) -> None:
-    app = create_app({"echo": echo()[1]})
+    app = create_app({"en-de": Failing(MODEL.translator, MODEL.facts)})
     with TestClient(app, raise_server_exceptions=False) as found:
         answer = found.post("/translate", json={"text": "poison"}, headers={"X-Request-ID": "abc"})
     assert answer.status_code == 500

@@ -1,26 +1,32 @@
 """LibreTranslate's clients work: one from PyPI, forms and JSON, languages and problems."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 
 from pcfgnat.server import Access, ServedModel, create_app
-from tests.server.served import echo, running
+from tests.server.served import running
 
 KEY = "a-key-of-twenty-chars"
 
 
+BUNDLED = ServedModel.load("en-de", None)
+UNKNOWN = replace(BUNDLED, facts=BUNDLED.facts.model_copy(update={"name": "x", "source": "", "target": ""}))
+MODELS = {"x": UNKNOWN, "en-de": BUNDLED}  # the first one has no languages
+
+
 @pytest.fixture(scope="module")
-def address(embedded: ServedModel) -> Iterator[str]:
-    with running(create_app({"echo": echo()[1], "en-de": embedded}, access=Access(key=KEY))) as found:
+def address() -> Iterator[str]:
+    with running(create_app(MODELS, access=Access(key=KEY))) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def client(embedded: ServedModel) -> Iterator[TestClient]:
-    with TestClient(create_app({"echo": echo()[1], "en-de": embedded})) as found:
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(MODELS)) as found:
         yield found
 
 
