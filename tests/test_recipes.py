@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.config import ConfigError
-from pcfgnat.storage.toml import load_toml
-from pcfgnat.networks import MODELS
+from pcfgnat.networks import NETWORKS
 from pcfgnat.recipes import recipe_names, recipe_path, summary
+from pcfgnat.storage.toml import load_toml
 from pcfgnat.text import LearnSettings, PrepareSettings, prepare
 from pcfgnat.training import TrainConfig, train
 from pcfgnat.training.recipe import resolve_recipe
@@ -54,8 +54,8 @@ def few_steps(recipe: str, data: Path, output: Path, changes: list[str]) -> Trai
 
 
 def test_there_is_one_for_every_model_and_every_corpus_of_the_paper() -> None:
-    models = {resolve_recipe(name, ["sizes_from_data=false"], PLACES).config.model_name for name in RECIPES}
-    assert models == set(MODELS)
+    models = {resolve_recipe(name, ["sizes_from_data=false"], PLACES).config.network_name for name in RECIPES}
+    assert models == set(NETWORKS)
     directions = ("en_de", "de_en", "zh_en", "en_zh", "en_ro", "ro_en")
     assert set(PAPER) == {f"paper/pcfg_{pair}" for pair in directions}
 
@@ -63,7 +63,7 @@ def test_there_is_one_for_every_model_and_every_corpus_of_the_paper() -> None:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_runs(recipe: str, data: Path, tmp_path: Path) -> None:
     sizes = {"width": 32, "ffn": 32, "heads": 4, "layers_encoder": 1, "layers_decoder": 1}
-    changes = [f"model.transformer.{name}={value}" for name, value in sizes.items()]
+    changes = [f"network.transformer.{name}={value}" for name, value in sizes.items()]
     result = train(few_steps(recipe, data, tmp_path / "run", changes))
     assert (result.step, result.interrupted) == (2, False)
     assert result.final is not None
@@ -72,11 +72,12 @@ def test_runs(recipe: str, data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("recipe", PAPER)
 def test_has_the_size_of_the_paper(recipe: str) -> None:
     config = resolve_recipe(recipe, (), PLACES).config
-    model, transformer = config.model, config.model["transformer"]
-    assert (model["upsampling"], model["prefix_depth"]) == (4, 1)
+    network, transformer = config.network, config.network["transformer"]
+    assert (network["upsampling"], network["prefix_depth"]) == (4, 1)
     assert [transformer[key] for key in ("layers_encoder", "layers_decoder")] == [6, 6]
     assert [transformer[key] for key in ("width", "ffn", "heads")] == [512, 2048, 8]
-    assert (model["glancing"]["first"], model["glancing"]["last"]) == (0.5, 0.1)
+    glancing = config.objective["glancing"]
+    assert (glancing["first"], glancing["last"]) == (0.5, 0.1)
     assert config.batches.tokens is not None
     assert config.batches.tokens * config.batches.accumulate == 65536
     assert config.steps == 300_000

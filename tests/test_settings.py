@@ -158,7 +158,7 @@ def test_the_printed_recipe_loads_to_an_equal_config(recipe: str) -> None:
 
 def test_every_error_starts_with_the_name_of_a_setting() -> None:
     plain = tomllib.loads(commented_toml(replace(resolved("pcfg"), warm_start=Path("x"))))
-    plain["validation"]["search"] = {"strategy": "viterbi", "length_penalty": 1.0, "beam_size": 5}
+    plain["validation"]["decoding"] = {"strategy": "viterbi", "length_penalty": 1.0}
     keys = list(leaves(plain))
     assert len(keys) > 60
     errors = {(key, value): error_of(plain, f"{key}={value}") for key in keys for value in BAD_VALUES}

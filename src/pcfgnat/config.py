@@ -253,9 +253,6 @@ def parsed_value(text: str) -> Any:
     """Return a value as TOML writes it; what is not TOML is a string."""
     try:
         data = tomllib.loads(f"value = {text}")
-    except (
-        ValueError,
-        RecursionError,
-    ):  # not TOML, or too long or too deep
+    except (ValueError, RecursionError):  # not TOML, a number of thousands of digits, nested too deeply
         return text
     return data["value"] if len(data) == 1 else text

@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -443,37 +442,4 @@ def test_train(world: World, tmp_path: Path, capsys: Capture) -> None:
     assert f"the model is in {tmp_path / 'run' / 'final'}" in text
     assert Checkpoint.open(tmp_path / "run" / "final").metadata.training["steps"] == 1
     assert "unknown key 'stepps'" in error(capsys, "train", config, "stepps=3")
-    assert error(capsys, "train", tmp_path / "missing.toml").startswith("cannot read")
-    assert error(capsys, "train", "pcfg") == "missing: data (a path), output (a path)"
-    assert error(capsys, "train", "vanlla").startswith(
-        "a recipe must be the path of a TOML file or one of vanilla"
-    )
-    assert error(capsys, "train").startswith("RECIPE is missing; pcfgnat train --list")
-
-
-def test_train_lists_and_prints_recipes(world: World, capsys: Capture) -> None:
-    names = [line.split()[0] for line in out(capsys, "train", "--list").splitlines()]
-    assert {"starter", "pcfg", "paper/pcfg_en_de"} <= set(names)
-    changes = ("optimiser.rate=5e-4", f"data={world.prepared}")
-    text = out(capsys, "train", "dag", "--print", *changes)  # also after an option
-    assert text == out(capsys, "train", "dag", *changes, "--print")
-    plain = tomllib.loads(text)
-    assert plain["optimiser"]["rate"] == 5e-4
-    assert plain["data"] == str(world.prepared)
-    with pytest.raises(SystemExit, match="2"):
-        main(["train", "dag", "--print", "nonsense"])
-    assert "unrecognized arguments: nonsense" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        main(["info", str(world.grammar), "--json", "a=b"])
-    assert "unrecognized arguments: a=b" in capsys.readouterr().err
-
-
-def test_starter_says_what_it_chose(world: World, tmp_path: Path, capsys: Capture) -> None:
-    small = ("width=8", "ffn=8", "heads=1", "layers_encoder=1", "layers_decoder=1")
-    changes = [f"model.transformer.{change}" for change in small]
-    arguments = ("train", "starter", f"data={world.prepared}", f"output={tmp_path / 'run'}", "steps=1")
-    assert main([*arguments, *changes, "model.rules.heads=1", "threads=1", "curves=false"]) == 0
-    told = capsys.readouterr().err
-    assert "chosen: model.transformer.dropout=0.3 (60 sentence pairs are a very small corpus)" in told
-    assert "chosen: model.upsampling=" in told
-    assert Checkpoint.open(tmp_path / "run" / "final").description.model == "pcfg"
+    assert "cannot read" in error(capsys, "train", tmp_path / "missing.toml")

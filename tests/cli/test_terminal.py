@@ -143,16 +143,6 @@ def test_more_or_less_is_said(world: World, tmp_path: Path, capsys: Capture) -> 
         main([*missing, "-q", "-v"])
 
 
-def test_quiet_training_says_results_only(world: World, tmp_path: Path, capsys: Capture) -> None:
-    sizes = ("width=8", "ffn=8", "heads=1", "layers_encoder=1", "layers_decoder=1")
-    changes = [f"model.transformer.{size}" for size in sizes] + ["steps=1", "threads=1", "curves=false"]
-    arguments = ["train", "autoregressive", f"data={world.prepared}", f"output={tmp_path / 'run'}", *changes]
-    assert main([*arguments, "-q"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    assert captured.out.endswith(f"the model is in {tmp_path / 'run' / 'final'}\n")
-
-
 def completions(line: str, directory: Path) -> list[str]:
     """What a shell is told about a line, as argcomplete's script asks for it."""
     answer = directory / "answer"

@@ -50,15 +50,15 @@ def test_errors_name_the_setting_and_the_file_if_it_is_the_users(data: Path, tmp
 def test_starter_takes_its_sizes_from_the_data(data: Path) -> None:
     text = TextSize.of(Prepared.open(data))
     expected = {key: value for choice in choose_sizes(text) for key, value in choice.settings.items()}
-    planned = plan_run("starter", (f"data={data}", "output=out", "model.transformer.width=64"))
-    transformer = planned.config.model["transformer"]
+    planned = plan_run("starter", (f"data={data}", "output=out", "network.transformer.width=64"))
+    transformer = planned.config.network["transformer"]
     assert transformer["width"] == 64
-    assert transformer["dropout"] == expected["model.transformer.dropout"]
+    assert transformer["dropout"] == expected["network.transformer.dropout"]
     assert planned.config.epochs == expected["epochs"]
     assert planned.config.warm_start is None
     notes = "\n".join(planned.notes)
-    assert f"chosen: model.upsampling={expected['model.upsampling']} (" in notes
-    assert "model.transformer.width" not in notes
+    assert f"chosen: network.upsampling={expected['network.upsampling']} (" in notes
+    assert "network.transformer.width" not in notes
     assert plan_run("starter", (f"data={data}", "output=out", "sizes_from_data=false")).notes == ()
     assert message("starter") == "missing: data (a path), from which this recipe chooses its sizes"
     assert message("starter", f"data={data}", "sizes_from_data=3") == (

@@ -16,8 +16,7 @@ from pcfgnat.structures.profiling import OUTPUT_LAYER, profiled
 class AutoregressiveConfig:
     """Any depths: 6-6 is the paper's, 12-1 the fast one of Kasai et al. (2021).
 
-    transformer:     size of encoder and decoder
-    label_smoothing: probability that is spread over the whole vocabulary
+    transformer: size of encoder and decoder
     """
 
     transformer: TransformerConfig = field(default_factory=TransformerConfig)

@@ -20,8 +20,9 @@ from pcfgnat.text.special import SPECIAL_TOKENS
 class CanvasConfig:
     """Architecture that all one-pass networks share.
 
-    copy_input: add to each node's input a projection of the encoder state that it stands opposite to. Not in
-                the paper; learning begins much faster with it
+    transformer: size of encoder and decoder
+    copy_input:  add to each node's input a projection of the encoder state opposite to it; not in the
+                 paper, but learning begins much faster
     """
 
     transformer: TransformerConfig = field(default_factory=TransformerConfig)

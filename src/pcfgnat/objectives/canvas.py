@@ -21,7 +21,7 @@ class CanvasObjective(Objective):
     """The mean over sentences of what each costs.
 
     glancing:      which tokens of the target are shown
-    length_weight: what the predicted length counts beside a token's mean, where the network predicts one
+    length_weight: weight of the length beside the mean of the tokens, where the network predicts one
     """
 
     glancing: Glancing = field(default_factory=Glancing)

@@ -12,6 +12,8 @@ class CrossEntropy(Objective):
 
     With ε = `label_smoothing` a token y costs `-(1 - ε) log p(y) - ε / V · Σ_v log p(v)`. The metric `nll` is
     the same mean without smoothing. A target of fewer than 2 tokens is left out.
+
+    label_smoothing: ε, probability that is spread over the whole vocabulary
     """
 
     label_smoothing: float = 0.1

@@ -14,7 +14,7 @@ from jaxtyping import Integer
 
 from pcfgnat.text import Prepared
 
-NETWORK, TRANSFORMER = "model", "model.transformer"  # the tables that hold these settings
+NETWORK, TRANSFORMER = "network", "network.transformer"  # the tables that hold these settings
 ROOM = 0.99  # share of the targets that must fit on the main chain
 MOST_UPSAMPLING = 8
 LEAST_POSITIONS, POSITIONS_STEP = 128, 64

@@ -32,10 +32,12 @@ class Revealed:
 class Glancing:
     """How much is shown: the share τ of what the network does not know yet, from `first` to `last`.
 
-    force_emit: whether a node that was shown a token can emit no other
-    shortlist:  look for the best structure as if there were no tokens but the batch's own and so many of the
-                first ids, which in learnt vocabularies are frequent ones. Saves most of the output layer's
-                work in that pass; without it, all tokens count
+    first:      τ at the start of training; no glancing if first and last are 0
+    last:       τ at the end of training
+    force_emit: a node that was shown a token can emit no other
+    shortlist:  look for the best structure among the batch's own tokens and so many of the first ids, which
+                are frequent in learned vocabularies: saves most of the output layer's work in that pass; all
+                tokens if unset
     """
 
     first: float = 0.0
