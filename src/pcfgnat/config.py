@@ -222,7 +222,7 @@ def parsed_value(text: str) -> Any:
     """Return a value as TOML writes it; what is not TOML is a string."""
     try:
         data = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, a number of thousands of digits, or nested too deeply
         return text
     return data["value"] if len(data) == 1 else text
 

@@ -73,8 +73,8 @@ def serve() -> None:
     import tqdm  # noqa: F401
 
     import pcfgnat.cli
-    import pcfgnat.training
-    import pcfgnat.translator.torch_model  # noqa: F401
+    import pcfgnat.runtimes.torch
+    import pcfgnat.training  # noqa: F401
 
     torch.set_num_threads(1)
     for line in sys.stdin:
