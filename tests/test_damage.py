@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint, own_weights
+from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.checkpoints.weights import own_weights
 from pcfgnat.text import Prepared
 from pcfgnat.training import train
 from pcfgnat.training.record.state import StateStore
@@ -33,9 +34,9 @@ def cut(content: bytes, chance: random.Random) -> bytes:
 
 def read_checkpoint(directory: Path) -> object:
     checkpoint = Checkpoint.open(directory)
-    weights = own_weights(checkpoint.model())
+    weights = own_weights(checkpoint.network())
     return (
-        checkpoint.description,
+        checkpoint.metadata,
         checkpoint.tokenizer.sha256,
         {name: w.tolist() for name, w in weights.items()},
     )
@@ -61,7 +62,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("damage")
     saved(place / "checkpoint")
     data = prepared(place)
-    train(small_run(data, place / "run", "steps=1", "network.transformer.width=4", "network.transformer.ffn=4"))
+    tiny = ("network.transformer.width=4", "network.transformer.ffn=4")
+    train(small_run(data, place / "run", "steps=1", *tiny))
     for older in sorted((place / "run" / "state").iterdir())[:-1]:
         shutil.rmtree(older)
     return place

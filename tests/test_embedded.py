@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.runtimes.onnx import Exported
 from pcfgnat.translator import Translator, bundled_model
 
 MEGABYTE = 2**20
@@ -21,12 +22,21 @@ def test_is_small() -> None:
 
 
 def test_says_what_it_is() -> None:
-    description = Checkpoint.open(bundled_model()).description
-    assert description.model == "pcfg"
-    assert (description.languages.source, description.languages.target) == ("en", "de")
+    metadata = Checkpoint.open(bundled_model()).metadata
+    assert metadata.network_name == "pcfg"
+    assert (metadata.languages.source, metadata.languages.target) == ("en", "de")
     card = (Path(bundled_model()) / "README.md").read_text(encoding="utf-8")
     assert "tatoeba.org" in card
     assert "CC-BY 2.0 FR" in card
+
+
+def test_is_of_the_newest_format_and_so_is_its_export() -> None:
+    assert "\nformat = 2\n" in (bundled_model() / "checkpoint.toml").read_text(encoding="utf-8")
+    checkpoint, exported = Checkpoint.open(bundled_model()), Exported.open(bundled_model() / "onnx")
+    assert exported.metadata.origin_sha256 == checkpoint.metadata.weights_sha256
+    assert exported.metadata.network == checkpoint.metadata.network
+    assert exported.metadata.decoding == checkpoint.metadata.decoding
+    assert exported.tokenizer.sha256 == checkpoint.tokenizer.sha256
 
 
 @pytest.mark.parametrize(

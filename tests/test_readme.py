@@ -18,7 +18,7 @@ DOCUMENTS = [
     "docs/LOG.md",
     "docs/analysis.md",
     "docs/benchmarks.md",
-    "docs/engine.md",
+    "docs/onnx.md",
     "docs/pictures.md",
     "docs/reference/settings.md",
     "docs/results.md",

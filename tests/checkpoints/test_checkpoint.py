@@ -12,30 +12,27 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pcfgnat.checkpoints.checkpoint import (
+from pcfgnat.checkpoints.checkpoint import Checkpoint, describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import (
     Card,
-    Checkpoint,
     CheckpointError,
     DecodingDefaults,
-    Description,
     Languages,
-    average_checkpoints,
-    describe,
-    load_weights,
-    own_weights,
-    save_checkpoint,
+    Metadata,
     sha256_of,
 )
-from pcfgnat.checkpoints.metadata import replaced
+from pcfgnat.checkpoints.weights import load_weights, own_weights
+from pcfgnat.decoding import Request, parse_strategy
 from pcfgnat.networks import AutoregressiveConfig, AutoregressiveNetwork
 from pcfgnat.nn import TransformerConfig
+from pcfgnat.runtimes.torch import torch_runtime
+from pcfgnat.storage.files import replaced_directory
 from pcfgnat.storage.toml import SEAL, load_toml, sealed_toml
-from pcfgnat.structures import Padded
-from pcfgnat.text import LearnSettings, SentencePieceTokenizer, SubwordTokenizer, Tokenizer
+from pcfgnat.text import LearnSettings, SentencePieceTokenizer, Tokenizer
 from tests.text.bilingual import sentences, tree
 
 CONFIG = AutoregressiveConfig(TransformerConfig(1, 1, width=8, ffn=16, heads=2, max_positions=64))
-SEARCH = DecodingDefaults("beam", length_penalty=1.2, beam_size=3)
+DECODING = DecodingDefaults("beam:size=3", length_penalty=1.2)
 WEIGHTS = "model.safetensors"
 
 
@@ -45,18 +42,18 @@ def tokenizer() -> Tokenizer:
     return SentencePieceTokenizer.learn(texts, LearnSettings(vocabulary_size=200))
 
 
-def model(seed: int = 0, vocabulary: int = 200) -> AutoregressiveNetwork:
+def network(seed: int = 0, vocabulary: int = 200) -> AutoregressiveNetwork:
     torch.manual_seed(seed)
     return AutoregressiveNetwork(CONFIG, vocabulary).eval()
 
 
-def described(vocabulary: int = 200) -> Description:
-    return describe("autoregressive", CONFIG, vocabulary, SEARCH)
+def described(vocabulary: int = 200) -> Metadata:
+    return describe("autoregressive", CONFIG, vocabulary, DECODING)
 
 
 @pytest.fixture
 def saved(tokenizer: Tokenizer, tmp_path: Path) -> Path:
-    save_checkpoint(tmp_path / "saved", model(), tokenizer, described())
+    save_checkpoint(tmp_path / "saved", network(), tokenizer, described())
     return tmp_path / "saved"
 
 
@@ -78,20 +75,21 @@ def resealed(directory: Path) -> None:
 def test_a_checkpoint_is_what_was_saved(saved: Path, tokenizer: Tokenizer) -> None:
     checkpoint = Checkpoint.open(str(saved))
     assert checkpoint.tokenizer.sha256 == tokenizer.sha256
-    assert replace(checkpoint.description, weights_sha256="") == described()
-    assert checkpoint.description.search.search().beam_size == 3
-    loaded, original = checkpoint.model(), model()
+    assert replace(checkpoint.metadata, weights_sha256="") == described()
+    assert checkpoint.metadata.decoding == DECODING
+    loaded, original = checkpoint.network(), network()
     assert not loaded.training
     for name, weight in own_weights(original).items():
         assert torch.equal(own_weights(loaded)[name], weight)
-    source = Padded.from_lists([tokenizer.encode("Der Bär läuft.")])
-    search = checkpoint.description.search.search()
-    assert loaded.translate(source, search) == original.translate(source, search)
+    source, request = [tokenizer.encode("Der Bär läuft.")], Request(length_penalty=DECODING.length_penalty)
+    runtimes = [torch_runtime(loaded), torch_runtime(original)]
+    found = [parse_strategy(DECODING.strategy, each).decode(each, source, request) for each in runtimes]
+    assert found[0] == found[1]
 
 
 def test_loading_draws_no_random_numbers(saved: Path) -> None:
     before = torch.get_rng_state()
-    Checkpoint.open(saved).model()
+    Checkpoint.open(saved).network()
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -103,25 +101,25 @@ def test_it_has_only_plain_files(saved: Path) -> None:
 
 
 def test_half_precision_on_the_disk(saved: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    save_checkpoint(tmp_path / "half", model(), tokenizer, described(), torch.float16)
+    save_checkpoint(tmp_path / "half", network(), tokenizer, described(), torch.float16)
     half = Checkpoint.open(tmp_path / "half")
     assert (tmp_path / "half" / WEIGHTS).stat().st_size < 0.7 * (saved / WEIGHTS).stat().st_size
-    for name, weight in own_weights(model()).items():
-        loaded = own_weights(half.model())[name]
+    for name, weight in own_weights(network()).items():
+        loaded = own_weights(half.network())[name]
         assert loaded.dtype == torch.float32
         assert torch.equal(loaded, weight.half().float())
-    assert own_weights(half.model(torch.bfloat16))["embeddings.tokens.weight"].dtype == torch.bfloat16
+    assert own_weights(half.network(torch.bfloat16))["embeddings.tokens.weight"].dtype == torch.bfloat16
 
 
 def test_tied_weights_are_stored_once_and_stay_tied(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    tied = model()
+    tied = network()
     tied.encoder.layers[0].feed_forward = tied.decoder.layers[0].feed_forward
     names = [name for name in own_weights(tied) if "feed_forward" in name]
     assert names
     assert all(name.startswith("encoder") for name in names)
     assert len(tied.state_dict()) == len(own_weights(tied)) + len(names)
     save_checkpoint(tmp_path / "tied", tied, tokenizer, described())
-    other = model(1)
+    other = network(1)
     other.encoder.layers[0].feed_forward = other.decoder.layers[0].feed_forward
     load_weights(other, Checkpoint.open(tmp_path / "tied").weights(), "tied")
     for name, weight in tied.state_dict().items():
@@ -135,7 +133,7 @@ def test_the_card_tells_what_is_known_and_what_is_not(tokenizer: Tokenizer, tmp_
         card=Card(title="Bears", licence="CC0", data="Made up."),
         training={"steps": 7, "settings": {"rate": 1}},
     )
-    save_checkpoint(tmp_path / "bears", model(), tokenizer, known)
+    save_checkpoint(tmp_path / "bears", network(), tokenizer, known)
     card = (tmp_path / "bears" / "README.md").read_text(encoding="utf-8")
     for line in (
         "# Bears",
@@ -143,12 +141,13 @@ def test_the_card_tells_what_is_known_and_what_is_not(tokenizer: Tokenizer, tmp_
         "- steps: 7",
         "CC0",
         "Made up.",
-        "- beam size: 3",
+        "- strategy: beam:size=3",
+        "- length penalty: 1.2",
     ):
         assert line in card.splitlines()
     assert "## Limits\n\nNot stated." in card
     assert 'Translator.load("bears")' in card
-    assert Checkpoint.open(tmp_path / "bears").description.training == known.training
+    assert Checkpoint.open(tmp_path / "bears").metadata.training == known.training
 
 
 def cut(path: Path) -> None:
@@ -165,7 +164,7 @@ def flip(path: Path) -> None:
 def test_damaged_weights_are_found(saved: Path, damage: Callable[[Path], None]) -> None:
     damage(saved / WEIGHTS)
     with pytest.raises(CheckpointError, match=r"model.safetensors is damaged: its sha256 must be \w+, got"):
-        Checkpoint.open(saved).model()
+        Checkpoint.open(saved).network()
 
 
 def header_that_lies(path: Path) -> None:
@@ -190,7 +189,7 @@ def test_damage_with_the_right_checksum_is_found_too(saved: Path, damage: Callab
     damage(saved / WEIGHTS)
     resealed(saved)
     with pytest.raises(CheckpointError, match=r"model.safetensors is damaged, or no safetensors file: "):
-        Checkpoint.open(saved).model()
+        Checkpoint.open(saved).network()
 
 
 def rename_one(weights: dict[str, torch.Tensor]) -> None:
@@ -221,7 +220,7 @@ def test_weights_of_another_model(
     save_file(weights, saved / WEIGHTS)
     resealed(saved)
     with pytest.raises(CheckpointError, match=message):
-        Checkpoint.open(saved).model()
+        Checkpoint.open(saved).network()
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, "checkpoint.toml", "tokenizer"])
@@ -235,19 +234,22 @@ def test_a_missing_file(saved: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('model = "autoregressive"', 'model = "rnn"', "model must be one of autoregressive, .*, got 'rnn'"),
+        ('name = "autoregressive"', 'name = "rnn"', "network.name must be one of autor.*, got 'rnn'"),
+        ('name = "autoregressive"\n', "", "network.name must be one of autoregressive, .*, got ''"),
         ("vocabulary = 200", "vocabulary = 201", "vocabulary must be 201, got 200 of the tokenizer"),
-        ("format = 1", "format = 2", "format must be one of 1, got 2"),
+        ("format = 2", "format = 3", "format must be one of 2, got 3"),
         (
-            "format = 1",
-            "format = 1\npickle = true",
+            "format = 2",
+            "format = 2\npickle = true",
             "unknown key 'pickle'; valid keys: format",
         ),
-        ("beam_size = 3", "beam_size = 'x'", "search.beam_size must be an integer, got 'x'"),
-        ("format = 1", "format = ", "is not TOML"),
+        ("format = 2", "format = 1", "missing key model, which format 1 has"),
+        ("length_penalty = 1.2", "length_penalty = 'x'", "decoding.length_penalty must be a number, got 'x'"),
+        ("length_penalty = 1.2", "length_penalty = 101", "length_penalty must be in -100 … 100, got 101"),
+        ("format = 2", "format = ", "is not TOML"),
     ],
 )
-def test_a_description_that_cannot_be_used(saved: Path, old: str, new: str, message: str) -> None:
+def test_metadata_that_cannot_be_used(saved: Path, old: str, new: str, message: str) -> None:
     rewritten(saved / "checkpoint.toml", old, new)
     with pytest.raises(CheckpointError, match=message):
         Checkpoint.open(saved)
@@ -259,15 +261,15 @@ def test_a_description_that_cannot_be_used(saved: Path, old: str, new: str, mess
         (
             "width = 8",
             "widht = 8",
-            "unknown key 'config.transformer.widht'; did you mean config.transformer.width",
+            "unknown key 'network.transformer.widht'; did you mean network.transformer.width",
         ),
         ("heads = 2", "heads = 3", "width must be a multiple of heads = 3, got 8"),
     ],
 )
-def test_settings_that_the_model_does_not_take(saved: Path, old: str, new: str, message: str) -> None:
+def test_settings_that_the_network_does_not_take(saved: Path, old: str, new: str, message: str) -> None:
     rewritten(saved / "checkpoint.toml", old, new)
     with pytest.raises(CheckpointError, match=message):
-        Checkpoint.open(saved).model()
+        Checkpoint.open(saved).network()
 
 
 @pytest.mark.parametrize(
@@ -279,9 +281,9 @@ def test_settings_that_the_model_does_not_take(saved: Path, old: str, new: str, 
             r"embeddings.tokens.weight must have shape \(200, 10000000\), got",
         ),
         ("width = 8", f"width = {10**6}", r"embeddings.tokens.weight must have shape \(200, 1000000\), got"),
-        ("width = 8", f"width = {10**9}", "no such model: "),
-        ("width = 8", f"width = {10**18}", "no such model: "),
-        ("width = 8", f"width = {10**30}", "no such model: "),
+        ("width = 8", f"width = {10**9}", "no such network: "),
+        ("width = 8", f"width = {10**18}", "no such network: "),
+        ("width = 8", f"width = {10**30}", "no such network: "),
         (
             "layers_encoder = 1",
             f"layers_encoder = {10**9}",
@@ -297,7 +299,7 @@ def test_settings_that_the_model_does_not_take(saved: Path, old: str, new: str, 
 def test_absurd_sizes_take_no_memory(saved: Path, old: str, new: str, message: str) -> None:
     rewritten(saved / "checkpoint.toml", old, new)
     with pytest.raises(CheckpointError, match=message):
-        Checkpoint.open(saved).model()
+        Checkpoint.open(saved).network()
 
 
 def test_weights_must_be_floating_point_numbers(saved: Path) -> None:
@@ -306,11 +308,11 @@ def test_weights_must_be_floating_point_numbers(saved: Path) -> None:
     save_file(weights, saved / WEIGHTS)
     resealed(saved)
     with pytest.raises(CheckpointError, match=r"tokens.weight must be like torch.float32, got torch.int64"):
-        Checkpoint.open(saved).model()
+        Checkpoint.open(saved).network()
 
 
 @pytest.mark.parametrize("name", ["checkpoint.toml", "tokenizer/tokenizer.toml"])
-def test_an_altered_description_is_found(saved: Path, name: str) -> None:
+def test_altered_metadata_is_found(saved: Path, name: str) -> None:
     path = saved / name
     path.write_bytes(path.read_bytes().replace(b"200", b"201", 1))
     with pytest.raises(
@@ -328,7 +330,7 @@ def test_pipes_are_not_opened(saved: Path) -> None:
 
 def test_what_was_replaced_comes_back_if_the_new_one_never_came(saved: Path, tokenizer: Tokenizer) -> None:
     saved.rename(saved.with_name(".saved.old"))  # as after a kill between the two renamings
-    with pytest.raises(CheckpointError, match="vocabulary"), replaced(saved, "checkpoint.toml"):
+    with pytest.raises(CheckpointError, match="vocabulary"), replaced_directory(saved, "checkpoint.toml"):
         raise CheckpointError("vocabulary")
     assert Checkpoint.open(saved).tokenizer.sha256 == tokenizer.sha256
     assert [path.name for path in saved.parent.iterdir()] == ["saved"]
@@ -342,16 +344,16 @@ def test_a_damaged_tokenizer(saved: Path) -> None:
 
 def test_the_tokenizer_must_fit_when_saving(tokenizer: Tokenizer, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="vocabulary must be 201, got 200 of the tokenizer"):
-        save_checkpoint(tmp_path / "new", model(vocabulary=201), tokenizer, described(201))
+        save_checkpoint(tmp_path / "new", network(vocabulary=201), tokenizer, described(201))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_is_replaced_as_a_whole(saved: Path, tokenizer: Tokenizer) -> None:
     (saved / "left over").write_text("", encoding="utf-8")
-    save_checkpoint(saved, model(1), tokenizer, described())
+    save_checkpoint(saved, network(1), tokenizer, described())
     assert torch.equal(
-        own_weights(Checkpoint.open(saved).model())["embeddings.tokens.weight"],
-        model(1).embeddings.tokens.weight,
+        own_weights(Checkpoint.open(saved).network())["embeddings.tokens.weight"],
+        network(1).embeddings.tokens.weight,
     )
     assert not (saved / "left over").exists()
     assert [path.name for path in saved.parent.iterdir()] == ["saved"]
@@ -360,32 +362,8 @@ def test_a_checkpoint_is_replaced_as_a_whole(saved: Path, tokenizer: Tokenizer) 
 def test_what_is_no_checkpoint_is_not_replaced(tokenizer: Tokenizer, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "one").write_text("dear", encoding="utf-8")
-    with pytest.raises(CheckpointError, match="must not exist, be empty or be a checkpoint to be replaced"):
-        save_checkpoint(tmp_path / "letters", model(), tokenizer, described())
+    with pytest.raises(CheckpointError, match=r"must not exist, be empty or have a checkpoint\.toml to"):
+        save_checkpoint(tmp_path / "letters", network(), tokenizer, described())
     with pytest.raises(CheckpointError, match=r"cannot write .*new: (Not a directory|File exists)"):
-        save_checkpoint(tmp_path / "letters" / "one" / "new", model(), tokenizer, described())
+        save_checkpoint(tmp_path / "letters" / "one" / "new", network(), tokenizer, described())
     assert tree(tmp_path) == {"letters/one": b"dear"}
-
-
-def test_an_average(saved: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    save_checkpoint(tmp_path / "other", model(1), tokenizer, described())
-    average_checkpoints([saved, tmp_path / "other"], tmp_path / "mean")
-    mean = Checkpoint.open(tmp_path / "mean")
-    assert mean.description.training == {"average_of": 2}
-    for name, weight in own_weights(mean.model()).items():
-        expected = (own_weights(model(0))[name].double() + own_weights(model(1))[name].double()) / 2
-        assert torch.equal(weight, expected.float())
-
-
-def test_an_average_of_different_models_is_refused(saved: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    other = SubwordTokenizer("".join(f"w{i}\n" for i in range(196)).encode())
-    save_checkpoint(tmp_path / "words", model(), other, described())
-    wide = replace(CONFIG, label_smoothing=0.2)
-    description = describe("autoregressive", wide, 200, SEARCH)
-    save_checkpoint(tmp_path / "smooth", model(), tokenizer, description)
-    for name, what in (("words", "tokenizer"), ("smooth", "config")):
-        with pytest.raises(CheckpointError, match=f"checkpoints to average must have the same {what}, but"):
-            average_checkpoints([saved, tmp_path / name], tmp_path / "mean")
-    with pytest.raises(CheckpointError, match="at least one checkpoint must be given to average, got none"):
-        average_checkpoints([], tmp_path / "mean")
-    assert not (tmp_path / "mean").exists()

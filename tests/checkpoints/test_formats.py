@@ -73,7 +73,11 @@ def test_equal_networks_can_be_averaged_whatever_they_were_trained_with(tmp_path
     [
         ("model", 3, "model must be a string, got 3"),
         ("config", [], "config must be a table, got []"),
-        ("search", {"strategy": 1}, "search must have strategy, length_penalty and beam_size, got strategy 1"),
+        (
+            "search",
+            {"strategy": 1},
+            "search must have strategy, length_penalty and beam_size, got strategy 1",
+        ),
         ("surprise", 1, "unknown key 'surprise'; format 1 has format, version, model"),
     ],
 )

@@ -8,12 +8,15 @@ import ctranslate2
 import pytest
 import torch
 
-from pcfgnat.checkpoints.checkpoint import DecodingDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.decoding import Request, parse_strategy
 from pcfgnat.export.ctranslate2 import convert
-from pcfgnat.networks import PCFGNetwork, SPECIAL_TOKENS, AutoregressiveNetwork, AutoregressiveConfig, Model, PCFGConfig
+from pcfgnat.networks import AutoregressiveConfig, AutoregressiveNetwork, Network, PCFGConfig, PCFGNetwork
 from pcfgnat.nn import TransformerConfig
-from pcfgnat.structures import Padded, Search
+from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text import LearnSettings, SentencePieceTokenizer, Tokenizer
+from pcfgnat.text.special import SPECIAL_TOKENS
 from tests.text.bilingual import sentences
 
 SMALL = TransformerConfig(
@@ -34,32 +37,32 @@ def tokenizer() -> SentencePieceTokenizer:
     return SentencePieceTokenizer.learn(lines, LearnSettings(vocabulary_size=150))
 
 
-def random_model(config: TransformerConfig, pull: float, vocabulary: int) -> AutoregressiveNetwork:
-    """A model that ends its sentences and never wants a special token inside.
+def random_network(config: TransformerConfig, pull: float, vocabulary: int) -> AutoregressiveNetwork:
+    """A network that ends its sentences and never wants a special token inside.
 
     Both sides ban those, but only CTranslate2 gives their share of the probability to the others.
     """
     torch.manual_seed(1)
-    model = AutoregressiveNetwork(AutoregressiveConfig(config), vocabulary).eval()
-    norms = [module for module in model.decoder.modules() if isinstance(module, torch.nn.LayerNorm)]
+    network = AutoregressiveNetwork(AutoregressiveConfig(config), vocabulary).eval()
+    norms = [module for module in network.decoder.modules() if isinstance(module, torch.nn.LayerNorm)]
     last = norms[-1]  # around the last feed-forward, or the decoder's own
     with torch.no_grad():
-        for weight in model.parameters():
+        for weight in network.parameters():
             weight.mul_(1.5)  # to have opinions
-        for positions in (model.embeddings.source_positions, model.embeddings.target_positions):
+        for positions in (network.embeddings.source_positions, network.embeddings.target_positions):
             positions.weight.normal_(std=4.0)  # not to repeat themselves
-        tokens = model.embeddings.tokens.weight
+        tokens = network.embeddings.tokens.weight
         last.weight[0], last.bias[0] = 0.0, 5.0
         tokens[:, 0] = 0.0
         tokens[list(SPECIAL_TOKENS.ids), 0] = -8.0
         tokens[SPECIAL_TOKENS.eos, 0] = pull
-    return model
+    return network
 
 
-def saved(directory: Path, model: Model, name: str, tokenizer: Tokenizer) -> Path:
-    search = DecodingDefaults.of(model.default_search)
+def saved(directory: Path, network: Network, name: str, tokenizer: Tokenizer) -> Path:
+    decoding = DecodingDefaults(network.default_strategy)
     save_checkpoint(
-        directory, model, tokenizer, describe(name, model.config, tokenizer.vocabulary_size, search)
+        directory, network, tokenizer, describe(name, network.config, tokenizer.vocabulary_size, decoding)
     )
     return directory
 
@@ -87,12 +90,13 @@ def theirs(directory: Path, tokenizer: Tokenizer, beam: int, use_vmap: bool = Fa
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_translates_as_we_do(variant: str, tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
-    model = random_model(*VARIANTS[variant], tokenizer.vocabulary_size)
-    convert(saved(tmp_path / "ours", model, "autoregressive", tokenizer), tmp_path / "theirs")
-    source = Padded.from_lists(tokenizer.encode_all(TEXTS))
-    for strategy, beam in (("greedy", 1), ("beam", 5)):
-        search = Search(strategy, beam_size=beam, length_penalty=1e-6, max_length=LIMIT)
-        ours = [list(found[0].ids[1:-1]) for found in model.translate(source, search)]
+    network = random_network(*VARIANTS[variant], tokenizer.vocabulary_size)
+    convert(saved(tmp_path / "ours", network, "autoregressive", tokenizer), tmp_path / "theirs")
+    runtime, sources = torch_runtime(network), tokenizer.encode_all(TEXTS)
+    for name, beam in (("greedy", 1), ("beam:size=5", 5)):
+        request = Request(length_penalty=1e-6, max_length=LIMIT)
+        decoded = parse_strategy(name, runtime).decode(runtime, sources, request)
+        ours = [list(found[0].ids[1:-1]) for found in decoded]
         found = theirs(tmp_path / "theirs", tokenizer, beam)
         ended = [i for i, ids in enumerate(ours) if len(ids) < LIMIT - 2]  # limits differ a little
         assert len(ended) >= 15
@@ -101,8 +105,8 @@ def test_translates_as_we_do(variant: str, tokenizer: SentencePieceTokenizer, tm
 
 
 def test_a_vocabulary_map_limits_what_is_written(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
-    model = random_model(SMALL, 0.2, tokenizer.vocabulary_size)
-    checkpoint = saved(tmp_path / "ours", model, "autoregressive", tokenizer)
+    network = random_network(SMALL, 0.2, tokenizer.vocabulary_size)
+    checkpoint = saved(tmp_path / "ours", network, "autoregressive", tokenizer)
     allowed = tokenizer.pieces([3, 20, 21, 22, 23])
     convert(checkpoint, tmp_path / "theirs", "int8", vmap=f"\t{' '.join(allowed)}\n")
     free, mapped = (theirs(tmp_path / "theirs", tokenizer, 2, use_vmap) for use_vmap in (False, True))
@@ -111,8 +115,8 @@ def test_a_vocabulary_map_limits_what_is_written(tokenizer: SentencePieceTokeniz
 
 
 def test_tokenizer_and_longest_length_come_along(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
-    model = random_model(SMALL, 0.2, tokenizer.vocabulary_size)
-    convert(saved(tmp_path / "ours", model, "autoregressive", tokenizer), tmp_path / "theirs")
+    network = random_network(SMALL, 0.2, tokenizer.vocabulary_size)
+    convert(saved(tmp_path / "ours", network, "autoregressive", tokenizer), tmp_path / "theirs")
     assert Tokenizer.load(tmp_path / "theirs" / "tokenizer").sha256 == tokenizer.sha256
     config = json.loads((tmp_path / "theirs" / "config.json").read_text(encoding="utf-8"))
     assert config["max_positions"] == SMALL.max_positions
@@ -121,7 +125,7 @@ def test_tokenizer_and_longest_length_come_along(tokenizer: SentencePieceTokeniz
 def test_what_cannot_be_converted(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
     grammar = PCFGNetwork(PCFGConfig(SMALL), tokenizer.vocabulary_size)
     path = saved(tmp_path / "grammar", grammar, "pcfg", tokenizer)
-    with pytest.raises(ValueError, match=r"autoregressive models only, but .* is a pcfg model"):
+    with pytest.raises(ValueError, match=r"runs autoregressive networks only, but .* is of kind pcfg"):
         convert(path, tmp_path / "theirs")
     with pytest.raises(ValueError, match=r"quantization must be one of float32, .*, got 'int3'"):
         convert(path, tmp_path / "theirs", "int3")

@@ -9,20 +9,25 @@ import hashlib
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint, DecodingDefaults, describe, save_checkpoint
+from pcfgnat.checkpoints.checkpoint import Checkpoint, describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.decoding import DecodingError, Request, parse_strategy, strategy_text
 from pcfgnat.draw import draw_terminal
+from pcfgnat.export.onnx import export_onnx
 from pcfgnat.networks import PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
-from pcfgnat.recipes import recipe_path
-from pcfgnat.settings import commented_toml
+from pcfgnat.runtimes.base import Runtime
+from pcfgnat.runtimes.onnx import Exported, OnnxOptions, onnx_runtime
+from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.storage.growing import GrowingFiles
-from pcfgnat.storage.toml import SEAL, load_config, load_toml, sealed_toml
+from pcfgnat.storage.toml import SEAL, dump_toml, load_toml, sealed_toml
 from pcfgnat.structures import ParseTree, SupportTree
 from pcfgnat.text import (
     LearnSettings,
@@ -39,7 +44,8 @@ from pcfgnat.training.record.logs import CsvLog
 from pcfgnat.training.record.state import RunState, StateStore
 from tests.text.bilingual import sentences
 
-PLACES = b'data = "data"\noutput = "run"\nwarm_start = "teacher"\n'
+CONFIG = Path(__file__).parent / "config.toml"
+FORMAT_1 = Path(__file__).parents[1] / "checkpoints" / "format1" / "pcfg"
 TEXTS = ["Der Bär läuft.", "", " ﬁ ½ e\u0301 ☃ 漢字 \u2028 \x7f", "x" * 300]
 
 
@@ -75,7 +81,7 @@ class Config(Target):
         commented_toml(config)
 
 
-class Description(Target):
+class Metadata(Target):
     """A checkpoint whose settings are a stranger's."""
 
     def seeds(self) -> list[bytes]:
@@ -84,7 +90,69 @@ class Description(Target):
 
     def check(self, content: bytes) -> None:
         (self._directory / "checkpoint.toml").write_bytes(content)
-        Checkpoint.open(self._directory).model()
+        Checkpoint.open(self._directory).network()
+
+
+class OldMetadata(Target):
+    """The same of format 1."""
+
+    def seeds(self) -> list[bytes]:
+        self._directory = Path(shutil.copytree(FORMAT_1, self.place / "saved"))
+        return [unsealed(self._directory / "checkpoint.toml")]
+
+    def check(self, content: bytes) -> None:
+        (self._directory / "checkpoint.toml").write_bytes(content)
+        Checkpoint.open(self._directory).network()
+
+
+class ExportedMetadata(Target):
+    """An exported model whose settings are a stranger's; its files are whole."""
+
+    def seeds(self) -> list[bytes]:
+        self._directory = self.place / "exported"
+        export_onnx(saved(self.place / "saved"), self._directory)
+        return [(self._directory / "exported.toml").read_bytes()]
+
+    def check(self, content: bytes) -> None:
+        (self._directory / "exported.toml").write_bytes(content)
+        translate(onnx_runtime(Exported.open(self._directory), OnnxOptions(threads=1)))
+
+
+class ExportedTable(Target):
+    """Positions of an exported model."""
+
+    def seeds(self) -> list[bytes]:
+        self._directory = self.place / "exported"
+        export_onnx(saved(self.place / "saved"), self._directory)
+        self._plain = load_toml(self._directory / "exported.toml")
+        self._path = self._directory / "tables" / "source_positions.npy"
+        return [self._path.read_bytes()]
+
+    def check(self, content: bytes) -> None:
+        self._path.write_bytes(content)
+        files = self._plain["files"] | {f"tables/{self._path.name}": hashlib.sha256(content).hexdigest()}
+        metadata = dump_toml(self._plain | {"files": files})
+        (self._directory / "exported.toml").write_text(metadata, encoding="utf-8")
+        onnx_runtime(Exported.open(self._directory), OnnxOptions(threads=1))
+
+
+class StrategyText(Target):
+    """How to decode, as people and other programs ask for it."""
+
+    def seeds(self) -> list[bytes]:
+        places = [path for path in FORMAT_1.parent.iterdir() if path.is_dir()]
+        self._runtimes = [torch_runtime(Checkpoint.open(place).network()) for place in places]
+        return [b"beam:size=8", b"greedy:lengths=3", b"viterbi", b"sample:"]
+
+    def check(self, content: bytes) -> None:
+        text, found = content.decode(), 0
+        for runtime in self._runtimes:
+            with suppress(DecodingError):
+                strategy = parse_strategy(text, runtime)
+                assert parse_strategy(strategy_text(strategy), runtime) == strategy
+                found += 1
+        if not found:
+            raise ValueError("no network has such a strategy")
 
 
 class Weights(Target):
@@ -97,12 +165,12 @@ class Weights(Target):
         (self._directory / "model.safetensors").write_bytes(content)
         plain = self._plain | {"weights_sha256": hashlib.sha256(content).hexdigest()}
         (self._directory / "checkpoint.toml").write_text(sealed_toml(plain), encoding="utf-8")
-        Checkpoint.open(self._directory).model()
+        Checkpoint.open(self._directory).network()
 
 
 class SentencePiece(Target):
     def seeds(self) -> list[bytes]:
-        return [model("identity"), model("nmt_nfkc")]
+        return [vocabulary("identity"), vocabulary("nmt_nfkc")]
 
     def check(self, content: bytes) -> None:
         use(SentencePieceTokenizer(content))
@@ -217,7 +285,8 @@ class Record(Target):
 
 
 TARGETS: tuple[type[Target], ...] = (
-    *(Config, Description, Weights, SentencePiece, Subwords, Text, Tree, Corpus, Log, State, Record),
+    *(Config, Metadata, OldMetadata, ExportedMetadata, ExportedTable, StrategyText, Weights),
+    *(SentencePiece, Subwords, Text, Tree, Corpus, Log, State, Record),
 )
 
 
@@ -229,6 +298,10 @@ def use(tokenizer: Tokenizer) -> None:
     tokenizer.pieces(range(min(tokenizer.vocabulary_size, 50)))
 
 
+def translate(runtime: Runtime) -> None:
+    parse_strategy("viterbi", runtime).decode(runtime, [[2, 5, 6, 3]], Request())
+
+
 def unsealed(path: Path) -> bytes:
     """Return the text of a file without its seal."""
     seal, text = path.read_text(encoding="utf-8").split("\n", 1)
@@ -237,7 +310,7 @@ def unsealed(path: Path) -> bytes:
 
 
 @cache
-def model(normalization: str) -> bytes:
+def vocabulary(normalization: str) -> bytes:
     texts = [text for pair in sentences(100) for text in pair]
     settings = LearnSettings(vocabulary_size=150, normalization=normalization)  # type: ignore[arg-type]
     return SentencePieceTokenizer.learn(texts, settings)._content
@@ -250,7 +323,7 @@ def saved(directory: Path) -> Path:
         upsampling=2,
         rules=LinkConfig(heads=2),
     )
-    search = DecodingDefaults("viterbi")
-    tokenizer = SentencePieceTokenizer(model("identity"))
-    save_checkpoint(directory, PCFGNetwork(config, 150), tokenizer, describe("pcfg", config, 150, search))
+    decoding = DecodingDefaults("viterbi")
+    tokenizer = SentencePieceTokenizer(vocabulary("identity"))
+    save_checkpoint(directory, PCFGNetwork(config, 150), tokenizer, describe("pcfg", config, 150, decoding))
     return directory

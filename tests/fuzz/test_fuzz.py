@@ -13,7 +13,8 @@ from tests.fuzz.run import CORPUS, tried
 from tests.fuzz.targets import TARGETS, Target, Weights
 
 FINDINGS = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
-SLOW = {"Description": 10, "Weights": 10}  # each builds a model
+# each builds a network, or loads a graph
+SLOW = {"Metadata": 10, "OldMetadata": 10, "ExportedMetadata": 20, "ExportedTable": 20, "Weights": 10}
 
 
 @pytest.fixture(params=TARGETS, ids=lambda kind: kind.__name__.lower())

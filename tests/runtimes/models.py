@@ -1,21 +1,14 @@
-"""Small models of random weights with opinions, as checkpoints."""
+"""Small networks of random weights with opinions, as checkpoints."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from pcfgnat.checkpoints.checkpoint import DecodingDefaults, describe, save_checkpoint
-from pcfgnat.networks import (
-    PCFGNetwork,
-    CTCNetwork,
-    CTCConfig,
-    DAGConfig,
-    DAGNetwork,
-    PCFGConfig,
-    SlotsNetwork,
-    SlotsConfig,
-)
+from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.networks import NETWORKS, CTCConfig, DAGConfig, PCFGConfig, SlotsConfig, SlotsNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import SubwordTokenizer
 
@@ -26,7 +19,7 @@ OTHER = replace(SMALL, pre_norm=False, activation="relu", share_embeddings=False
 PLAIN = LinkConfig(heads=2, positions=False, gate=False, scale=False)
 GATED = LinkConfig(heads=4)
 
-NETWORKS = {
+MODELS: dict[str, tuple[str, Any]] = {
     "depth 0": ("pcfg", PCFGConfig(SMALL, upsampling=2, prefix_depth=0, rules=GATED)),
     "depth 1": ("pcfg", PCFGConfig(SMALL, upsampling=2, prefix_depth=1, rules=GATED, copy_input=True)),
     "depth 2": ("pcfg", PCFGConfig(OTHER, upsampling=1, prefix_depth=2, rules=GATED)),
@@ -35,19 +28,24 @@ NETWORKS = {
     "dag": ("dag", DAGConfig(SMALL, upsampling=3, transitions=GATED)),
     "plain dag": ("dag", DAGConfig(OTHER, upsampling=1, transitions=PLAIN, copy_input=True)),
     "ctc": ("ctc", CTCConfig(SMALL, upsampling=2)),
-    "vanilla": ("vanilla", SlotsConfig(SMALL)),
+    "copying ctc": ("ctc", CTCConfig(OTHER, upsampling=3, copy_input=True)),
+    "slots": ("slots", SlotsConfig(SMALL)),
+    "copying slots": ("slots", SlotsConfig(OTHER, copy_input=True)),
 }
-CLASSES = {"pcfg": PCFGNetwork, "dag": DAGNetwork, "ctc": CTCNetwork, "vanilla": SlotsNetwork}
 
 
-def save_model(directory: Path, name: str, types: int = 40) -> Path:
-    """Write a checkpoint of one of `NETWORKS`."""
-    kind, config = NETWORKS[name]
+def save_model(directory: Path, name: str, types: int = 40, factor: float = 1.7) -> Path:
+    """Write a checkpoint of one of `MODELS`; the greater the factor, the stronger its opinions."""
+    kind, config = MODELS[name]
     tokenizer = SubwordTokenizer("\n".join(f"w{i}" for i in range(types)).encode())
     torch.manual_seed(len(name))
-    model = CLASSES[kind](config, tokenizer.vocabulary_size)
-    for weight in model.parameters():
-        weight.data *= 1.7
-    search = DecodingDefaults.of(model.default_search)
-    save_checkpoint(directory, model, tokenizer, describe(kind, config, tokenizer.vocabulary_size, search))
+    network = NETWORKS[kind][0](config, tokenizer.vocabulary_size)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.mul_(factor)
+        if isinstance(network, SlotsNetwork) and network.length is not None:
+            network.length.weight.mul_(0.3)  # no two lengths far from the source's
+            network.length.bias.copy_(-0.4 * (torch.arange(256) - 129.5).abs())
+    metadata = describe(kind, config, tokenizer.vocabulary_size, DecodingDefaults(network.default_strategy))
+    save_checkpoint(directory, network, tokenizer, metadata)
     return directory

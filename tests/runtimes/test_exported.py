@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint, CheckpointError
+from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.cli import main
 from pcfgnat.export.onnx import ExportSettings, export_onnx, record_shortlist
-from pcfgnat.networks import Model
-from pcfgnat.runtimes.onnx import Engine, OnnxOptions, ShortlistFacts
+from pcfgnat.runtimes.onnx import OnnxOptions, OnnxRuntime, ShortlistFacts
 from pcfgnat.text.shortlist import Shortlist
-from pcfgnat.translator import TranslateOptions, Translator, describe_model, bundled_model
+from pcfgnat.translator import TranslateOptions, Translator, bundled_model, describe_model
 from tests.runtimes.models import save_model
 
 WHO = ("I", "Tom", "My old friend", "We", "The children")
@@ -30,49 +29,59 @@ WHAT = (
 SENTENCES = [" ".join(words) for words in product(WHO, DOES, WHAT)]
 
 
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Checkpoint.open(bundled_model()).model()
-
-
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    export_onnx(save_model(tmp_path / "model", "depth 1"), tmp_path / "model" / "engine")
-    return tmp_path / "model" / "engine"
+    export_onnx(save_model(tmp_path / "model", "depth 1"), tmp_path / "model" / "onnx")
+    return tmp_path / "model" / "onnx"
 
 
-@pytest.mark.parametrize("decode", ["viterbi", "greedy", "lookahead"])
-def test_the_embedded_model_translates_as_in_torch(
-    decode: str, model: Model, tmp_path_factory: pytest.TempPathFactory
+@pytest.mark.parametrize("strategy", ["viterbi", "greedy", "lookahead"])
+def test_the_bundled_model_translates_as_in_torch(
+    strategy: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    place = tmp_path_factory.getbasetemp() / "embedded-float32"
+    place = tmp_path_factory.getbasetemp() / "bundled-float32"
     if not place.exists():
         export_onnx(bundled_model(), place)
-    tokenizer = Checkpoint.open(bundled_model()).tokenizer
-    options = TranslateOptions(decode=decode, beta=1.3, batch=16)
-    ours = Translator(Engine.load(place), tokenizer, options=options)(SENTENCES)
-    theirs = Translator(model, tokenizer, options=options)(SENTENCES)
+    options = TranslateOptions(strategy=strategy, length_penalty=1.3, batch=16)
+    ours = Translator.load(place, options=options)(SENTENCES)
+    theirs = Translator.load(options=options, runtime="torch")(SENTENCES)
     assert len(SENTENCES) == 100
     assert [found.pieces for found in ours] == [found.pieces for found in theirs]
     assert [found.score for found in ours] == pytest.approx([found.score for found in theirs], abs=1e-3)
 
 
-def test_the_embedded_engine_loses_little(model: Model) -> None:
-    quick = Translator.load(runtime="engine")
-    assert isinstance(quick.model, Engine)
-    assert (quick.model.description.precision, quick.search) == ("int8", Translator.load().search)
+def test_the_bundled_export_loses_little() -> None:
+    quick = Translator.load(runtime="onnx")
+    assert isinstance(quick.runtime, OnnxRuntime)
+    assert quick.runtime.metadata.precision == "int8"
+    assert quick.job() == Translator.load().job()  # it is what runs by default
     theirs = Translator.load(runtime="torch")
-    assert not isinstance(theirs.model, Engine)
+    assert not isinstance(theirs.runtime, OnnxRuntime)
+    assert (quick.strategy, quick.request) == (theirs.strategy, theirs.request)
     same = [a.text == b.text for a, b in zip(quick(SENTENCES), theirs(SENTENCES), strict=True)]
     assert np.mean(same) > 0.75
 
 
-def test_no_torch_is_imported(exported: Path) -> None:
+def test_no_torch_is_imported(exported: Path, tmp_path: Path) -> None:
+    loads = ""
+    for name, strategies in {
+        "depth 1": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample"),
+        "dag": ("viterbi", "sample"),
+        "ctc": ("greedy", "beam", "sample"),
+        "slots": ("greedy:lengths=3", "sample"),
+    }.items():
+        place = tmp_path / "exported" / name
+        export_onnx(save_model(tmp_path / name, name), place)
+        for strategy in strategies:
+            options = f"TranslateOptions(strategy={strategy!r})"
+            loads += f"assert Translator.load({str(place)!r}, options={options})('w1 w2').score < 0\n"
     program = (
         "import sys\n"
-        "from pcfgnat.translator import Translator\n"
+        "from pcfgnat.translator import TranslateOptions, Translator\n"
         "from pcfgnat.cli import main\n"
-        f"assert Translator.load({str(exported)!r})('w1 w2').score < 0\n"
+        f"{loads}"
+        f"beam = ['translate', '--model', {str(tmp_path / 'exported' / 'ctc')!r}, '--decode', 'beam', 'w3']\n"
+        "assert main(beam) == 0\n"
         f"assert main(['translate', '--model', {str(exported)!r}, '--tree', 'w3 w4']) == 0\n"
         "assert main(['translate', 'Hello.']) == 0\n"
         "print(sorted({'torch', 'onnx'} & set(sys.modules)))\n"
@@ -98,25 +107,27 @@ def test_without_onnxruntime(exported: Path) -> None:
     assert "is an exported model, which needs onnxruntime: pip install 'pcfgnat[onnx]'" in done.stderr
 
 
-def test_a_checkpoint_runs_on_the_engine_inside_it(exported: Path) -> None:
+def test_a_checkpoint_runs_on_the_export_inside_it(exported: Path) -> None:
     checkpoint = exported.parent
-    assert isinstance(Translator.load(checkpoint).model, Engine)
-    assert isinstance(Translator.load(exported).model, Engine)
-    assert not isinstance(Translator.load(checkpoint, runtime="torch").model, Engine)
-    sampling = TranslateOptions(decode="sample")  # is for torch
-    assert not isinstance(Translator.load(checkpoint, options=sampling).model, Engine)
-    with pytest.raises(ValueError, match="decode must be one of viterbi, greedy, lookahead for this model"):
-        Translator.load(exported, options=sampling)
+    assert isinstance(Translator.load(checkpoint).runtime, OnnxRuntime)
+    assert isinstance(Translator.load(exported).runtime, OnnxRuntime)
+    assert not isinstance(Translator.load(checkpoint, runtime="torch").runtime, OnnxRuntime)
+    for strategy in Translator.load(checkpoint, runtime="torch").strategies:  # every one runs on both
+        options = TranslateOptions(strategy=strategy)
+        assert isinstance(Translator.load(checkpoint, options=options).runtime, OnnxRuntime)
+    with pytest.raises(CheckpointError, match="it must run on cpu, got torch"):
+        Translator.load(exported, runtime="torch")
     with pytest.raises(CheckpointError, match="it must run on cpu, got cuda"):
         Translator.load(exported, "cuda")
     save_model(checkpoint.parent / "bare", "depth 1")
     with pytest.raises(CheckpointError, match="must be an exported model or have one in"):
-        Translator.load(checkpoint.parent / "bare", runtime="engine")
-    assert describe_model(exported).model == describe_model(checkpoint).model == "pcfg"
+        Translator.load(checkpoint.parent / "bare", runtime="onnx")
+    assert describe_model(exported).network == describe_model(checkpoint).network
+    assert describe_model(exported).network_name == "pcfg"
 
 
-def test_an_engine_of_other_weights_is_refused(exported: Path) -> None:
-    moved = exported.parent.parent / "engine"
+def test_an_export_of_other_weights_is_refused(exported: Path) -> None:
+    moved = exported.parent.parent / "moved"
     exported.rename(moved)
     save_model(exported.parent, "depth 0")
     moved.rename(exported)
@@ -140,25 +151,25 @@ def test_damage_is_found(exported: Path, name: str) -> None:
         Translator.load(exported)
 
 
-def test_a_description_must_not_point_elsewhere(exported: Path) -> None:
-    path = exported / "engine.toml"
+def test_metadata_must_not_point_elsewhere(exported: Path) -> None:
+    path = exported / "exported.toml"
     path.write_text(path.read_text().replace('"network.onnx"', '"../../network.onnx"'))
     with pytest.raises(CheckpointError, match=r"must name files below it, got '../../network\.onnx'"):
         Translator.load(exported)
-    path.write_text("format = 1\n")
-    with pytest.raises(CheckpointError, match=r"engine\.toml"):
+    path.write_text("format = 2\n")
+    with pytest.raises(CheckpointError, match=r"exported\.toml: missing key version"):
         Translator.load(exported)
 
 
 def test_nothing_else_is_replaced(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("x")
-    with pytest.raises(CheckpointError, match="must not exist, be empty or be"):
+    with pytest.raises(CheckpointError, match=r"must not exist, be empty or have a exported\.toml to be"):
         export_onnx(exported.parent, tmp_path / "precious")
     assert (tmp_path / "precious" / "thesis.txt").exists()
-    before = (exported / "engine.toml").read_bytes()
+    before = (exported / "exported.toml").read_bytes()
     export_onnx(exported.parent, exported)
-    assert (exported / "engine.toml").read_bytes() == before
+    assert (exported / "exported.toml").read_bytes() == before
     assert not list(exported.parent.glob(".*"))
 
 
@@ -167,20 +178,20 @@ def test_the_shortlist_is_used_if_it_costs_little(tmp_path: Path) -> None:
     few = Shortlist(np.array([7], np.uint32), np.zeros(45, np.int64), np.zeros(0, np.uint32))
     export_onnx(tmp_path / "model", tmp_path / "out", ExportSettings(shortlist=few))
     exact = Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces
-    record_shortlist(tmp_path / "out", ShortlistFacts(bleu_lost=0.11, sentences=9, types=1.0))
+    record_shortlist(tmp_path / "out", ShortlistFacts(bleu_lost=0.11, sentences=9, tokens=1.0))
     assert Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces == exact
-    record_shortlist(tmp_path / "out", ShortlistFacts(bleu_lost=0.1, sentences=9, types=1.0))
+    record_shortlist(tmp_path / "out", ShortlistFacts(bleu_lost=0.1, sentences=9, tokens=1.0))
     short = Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces
     assert set(short) <= {"w1", "w9", "w17", "w5", "w3"}
     assert short != exact
     wanted = OnnxOptions(exact=True)
-    assert Translator.load(tmp_path / "out", engine=wanted)("w1 w9 w17 w5").pieces == exact
+    assert Translator.load(tmp_path / "out", onnx=wanted)("w1 w9 w17 w5").pieces == exact
 
 
 def test_info_says_what_it_is(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(exported), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["model"], facts["precision"], facts["longest source"]) == ("pcfg", "float32", 24)
+    assert (facts["network"], facts["precision"], facts["longest source"]) == ("pcfg", "float32", 24)
     shutil.rmtree(exported / "tables")
     assert main(["info", str(exported)]) == 2
     assert "cannot read" in capsys.readouterr().err

@@ -72,10 +72,6 @@ def serve() -> None:
     import torch
     import tqdm  # noqa: F401
 
-    import pcfgnat.cli
-    import pcfgnat.runtimes.torch  # noqa: F401
-    import pcfgnat.training
-
     torch.set_num_threads(1)
     for line in sys.stdin:
         child = os.fork()

@@ -12,24 +12,24 @@ CHILD = """
 import json, os, sys
 import torch
 from pcfgnat.config import from_dict
-from pcfgnat.networks.slots import SlotsNetwork
 from pcfgnat.nn import emission
+from pcfgnat.objectives import Likelihood
 from pcfgnat.training import TrainConfig, train
 
 emission.NEGLIGIBLE = 0.0  # it is a share of a process's own gradients
-sound, calls = SlotsNetwork.loss, 0
+sound, calls = Likelihood.loss, 0
 
-def sick(model, batch, progress):
+def sick(objective, network, batch, progress):
     global calls
     calls += 1
-    loss = sound(model, batch, progress)
+    loss = sound(objective, network, batch, progress)
     if calls == 2 and os.environ["RANK"] == "1":
         loss.value.register_hook(lambda gradient: gradient * float("nan"))
     return loss
 
 for plain, port in json.loads(sys.argv[1]):
     os.environ["MASTER_PORT"] = str(port)
-    SlotsNetwork.loss = sick if plain["output"].endswith("sick") else sound
+    Likelihood.loss = sick if plain["output"].endswith("sick") else sound
     train(from_dict(TrainConfig, plain))
 """
 

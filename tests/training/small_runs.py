@@ -24,7 +24,10 @@ except ValueError as error:
 
 
 def settings(data: Path, output: Path, *changes: str) -> dict[str, Any]:
-    """Settings of a run as they stand in a file; changes look like those of the command line."""
+    """Settings of a run as they stand in a file; changes look like those of the command line.
+
+    The objective is one that fits the network, unless the changes name another.
+    """
     transformer = {"layers_encoder": 1, "layers_decoder": 1, "width": 16, "ffn": 32, "heads": 2}
     plain = {
         "data": str(data),
@@ -35,12 +38,15 @@ def settings(data: Path, output: Path, *changes: str) -> dict[str, Any]:
         "device": "cpu",
         "curves": False,
         "tensorboard": False,
-        "model": {"name": "vanilla", "transformer": transformer},
+        "network": {"name": "slots", "transformer": transformer},
+        "objective": {},
         "batches": {"sentences": 8},
         "optimiser": {"rate": 0.01, "warm_up": 4},
         "validation": {"every": 5},
     }
-    return override(plain, changes)
+    changed = override(plain, changes)
+    likely = "cross_entropy" if changed["network"]["name"] == "autoregressive" else "likelihood"
+    return {**changed, "objective": {"name": likely, **changed["objective"]}}
 
 
 def small_run(data: Path, output: Path, *changes: str) -> TrainConfig:

@@ -54,14 +54,14 @@ def test_killed_workers_and_a_stop(data: Path, tmp_path: Path) -> None:
     agent.send_signal(signal.SIGINT)
     said = agent.communicate()[1]
     assert agent.returncode != 0
-    assert "going on with" in said
+    assert "resuming" in said
     assert "interrupted at step" in said
     assert 24 <= len(rows(output / "log.csv")) < 40
 
     agent = started(config)
     said = agent.communicate()[1]
     assert agent.returncode == 0, said
-    assert "going on with" in said
+    assert "resuming" in said
     for log in ("log.csv", "valid.csv"):
         assert figures(output / log) == figures(tmp_path / "whole" / log)
     assert not hidden(output)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoints.checkpoint import CheckpointError
+from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.config import ConfigError, from_dict
+from pcfgnat.objectives import ObjectiveError
 from pcfgnat.storage.toml import dump_toml, load_config
 from pcfgnat.text import TextError
 from pcfgnat.training import TrainConfig, TrainingError, hardware, train
@@ -25,12 +26,9 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("setps=3", r"unknown key 'setps'; did you mean steps\? valid keys: steps, data, output"),
-        ("optimiser.lr=1", "unknown key 'optimiser.lr'; valid keys: rate, betas"),
-        (
-            "validation.search.beam=1",
-            "unknown key 'validation.search.beam'; did you mean validation.search.beam_size",
-        ),
+        ("setps=3", "unknown key 'setps'; did you mean steps"),
+        ("optimiser.lr=1", r"unknown key 'optimiser.lr'; valid keys: rate, betas"),
+        ("validation.decoding.beam=1", r"unknown key 'validation.decoding.beam'; valid keys: str"),
         ("batches.accumulate=0", r"batches.accumulate must be at least 1, got 0"),
         ("batches.sentences=0", r"batches.sentences must be at least 1, got 0"),
         ("optimiser.rate=0", r"optimiser.rate must be more than 0, got 0"),
@@ -47,19 +45,36 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))
         ("network.name=rnn", "network.name must be one of autoregressive, .*, got 'rnn'"),
         (
             "network.transformer.widht=1",
-            r"unknown key 'network.transformer.widht'; did you mean network.transformer.width\?",
+            r"unknown key 'network.transformer.widht'; did you mean network.transformer.width",
         ),
-        ("validation.search.strategy=beam", "strategy must be one of greedy, sample, got 'beam'"),
-        ("network.transformer.max_positions=10", "sources must have at most 10 tokens for this model"),
+        ("objective.name=elbow", "objective.name must be one of likelihood, cross_entropy, got 'elbow'"),
+        ("objective.name=cross_entropy", "trains autoregressive networks, got SlotsNetwork"),
+        (
+            "objective.glancing.frist=1",
+            r"unknown key 'objective.glancing.frist'; did you mean objective.glancing.first",
+        ),
+        ("objective.glancing.first=2", r"objective.glancing.first must be in 0 … 1, got 2"),
+        ("network.glancing.first=1", r"unknown key 'network.glancing'; "),
+        (
+            "validation.decoding.strategy=beam",
+            "validation.decoding.strategy: the strategy must be one of greedy, sample for .*, got 'beam'",
+        ),
+        (
+            "validation.decoding.strategy='greedy:size=2'",
+            r"validation.decoding.strategy: unknown key 'greedy.size'; valid keys: lengths",
+        ),
+        ("distributed.exchange=mpi", "distributed.exchange must be one of 'ddp', 'fsdp', got 'mpi'"),
+        ("network.transformer.max_positions=10", "sources must have at most 10 tokens for this network"),
         ("data=nowhere", "nowhere must be a prepared directory, but it has no report.toml"),
         ("warm_start=nowhere", "nowhere must be a checkpoint, but it has no checkpoint.toml"),
     ],
 )
 def test_bad_settings(data: Path, tmp_path: Path, change: str, message: str) -> None:
-    plain = settings(data, tmp_path / "run", "validation.search.strategy=greedy")
+    plain = settings(data, tmp_path / "run", "validation.decoding.strategy=greedy")
     path = tmp_path / "config.toml"
     path.write_text(dump_toml(plain), encoding="utf-8")
-    with pytest.raises((ConfigError, TrainingError, TextError, CheckpointError), match=message) as caught:
+    errors = (ConfigError, TrainingError, TextError, CheckpointError, ObjectiveError)
+    with pytest.raises(errors, match=message) as caught:
         train(load_config(TrainConfig, path, [change]))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
@@ -80,10 +95,16 @@ def test_batches_that_nothing_fits_into_leave_no_directory(data: Path, tmp_path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("optimiser.rate=0.5", "optimiser.rate was 0.01 and is 0.5 now"),
-        ("seed=7", "seed was 1 and is 7 now"),
-        ("network.transformer.width=32", "network.transformer.width was 16 and is 32 now"),
-        ("ema.decay=0.5", "ema.decay was 'not given' and is 0.5 now"),
+        (
+            "optimiser.rate=0.5",
+            "cannot resume .*begun: optimiser.rate changed from 0.01 to 0.5; use another output to start",
+        ),
+        ("seed=7", "seed changed from 1 to 7"),
+        ("network.transformer.width=32", "network.transformer.width changed from 16 to 32"),
+        ("network.name=ctc", "network.name changed from 'slots' to 'ctc'"),
+        ("objective.length_weight=0.2", "objective.length_weight changed from 0.1 to 0.2"),
+        ("objective.glancing.first=0.5", "objective.glancing.first changed from 0.0 to 0.5"),
+        ("ema.decay=0.5", "ema.decay changed from 'unset' to 0.5"),
     ],
 )
 def test_a_run_cannot_go_on_with_other_settings(
@@ -98,7 +119,7 @@ def test_a_run_cannot_go_on_with_other_settings(
 def test_a_run_cannot_go_on_with_other_data(data: Path, tmp_path: Path) -> None:
     train(small_run(data, tmp_path / "run", "steps=1"))
     other = prepared(tmp_path, seed=5)
-    with pytest.raises(TrainingError, match="is not the data that it began with"):
+    with pytest.raises(TrainingError, match="is not the data that it was started with"):
         train(small_run(other, tmp_path / "run", "steps=2"))
 
 

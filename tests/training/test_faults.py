@@ -29,15 +29,15 @@ STEP = Learner.step
 
 def glitching(learner: Learner, batches: Sequence[Batch], *figures: float) -> StepResult:
     """For some batches, and always the same, a weight is wrong for a moment."""
-    weight = learner.model.embeddings.tokens.weight  # type: ignore[union-attr]
-    before = weight.detach().clone()  # type: ignore[operator]
+    weight = learner.network.embeddings.tokens.weight
+    before = weight.detach().clone()
     glitch = int(batches[0].source.ids.sum()) % 4 == 0
     with torch.no_grad():
-        weight.mul_(100.0 if glitch else 1.0)  # type: ignore[operator]
+        weight.mul_(100.0 if glitch else 1.0)
     result = STEP(learner, batches, *figures)  # type: ignore[arg-type]
     if glitch:
         with torch.no_grad():
-            weight.copy_(before)  # type: ignore[operator]
+            weight.copy_(before)
     return result
 
 
@@ -141,7 +141,7 @@ def test_faults_and_interruptions_together(
     runs = (tmp_path / "pieces", tmp_path / "whole")
     assert figures(runs[0] / "log.csv") == figures(runs[1] / "log.csv")
     assert tree(runs[0] / "faults") == tree(runs[1] / "faults") != {}
-    weights = [Checkpoint.open(run / "final").description.weights_sha256 for run in runs]
+    weights = [Checkpoint.open(run / "final").metadata.weights_sha256 for run in runs]
     assert weights[0] == weights[1]
 
 
@@ -186,7 +186,7 @@ def test_a_gradient_that_is_not_finite_once(
     seen: list[tuple[str | None, bool]] = []
 
     def sick(learner: Learner, *arguments: object) -> StepResult:
-        parameter = next(learner.model.parameters())
+        parameter = next(learner.network.parameters())
         handle = parameter.register_hook(lambda g: g * (math.nan if len(seen) == 2 else 1))  # type: ignore[no-untyped-call]
         before = parameter.detach().clone()
         result = STEP(learner, *arguments)  # type: ignore[arg-type]

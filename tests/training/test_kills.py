@@ -28,7 +28,7 @@ def compare(output: Path, whole: Path) -> None:
     for log in ("log.csv", "valid.csv"):
         assert figures(output / log) == figures(whole / log)
     for name in ("final", *(f"best/{path.name}" for path in (whole / "best").iterdir())):
-        weights = [Checkpoint.open(run / name).description.weights_sha256 for run in (output, whole)]
+        weights = [Checkpoint.open(run / name).metadata.weights_sha256 for run in (output, whole)]
         assert weights[0] == weights[1]
     assert not hidden(output)
     names = [{name for name in tree(run) if not name.startswith("state/")} for run in (output, whole)]
@@ -57,7 +57,7 @@ def killed(data: Path, place: Path, kills: int, seed: int, *changes: str) -> tup
             done += done == kills
         said = process.said()
     assert "Traceback" not in said
-    return finished, said.count("going on with")
+    return finished, said.count("resuming ")
 
 
 def test_four_kills(data: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_four_kills(data: Path, tmp_path: Path) -> None:
 def test_fifty_kills(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     finished, resumed = killed(data, tmp_path, 50, 2, *EVERYTHING)
     with capsys.disabled():
-        print(f"50 kills: {resumed} starts went on from a save, {finished} runs came to their end")
+        print(f"50 kills: {resumed} starts resumed from a save, {finished} runs came to their end")
     assert resumed > 10
 
 

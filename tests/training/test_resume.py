@@ -47,7 +47,7 @@ def test_after_kill_9_and_after_ctrl_c(data: Path, whole: Path, tmp_path: Path) 
     interrupted = started(tmp_path / "second", plain)
     said = stopped_at(interrupted, output, before + 6, signal.SIGINT)
     assert interrupted.returncode == 3, said
-    assert "going on with" in said
+    assert "resuming" in said
     assert "SIGINT: saving after this step" in said
     assert "interrupted at step" in said
     assert before < int(rows(output / "log.csv")[-1]["step"]) < 60
@@ -55,7 +55,7 @@ def test_after_kill_9_and_after_ctrl_c(data: Path, whole: Path, tmp_path: Path) 
     assert train(small_run(data, output, *LONG)).step == 60
     for log in ("log.csv", "valid.csv"):
         assert figures(output / log) == figures(whole / log)
-    finals = [Checkpoint.open(run / "final").description.weights_sha256 for run in (output, whole)]
+    finals = [Checkpoint.open(run / "final").metadata.weights_sha256 for run in (output, whole)]
     assert finals[0] == finals[1]
     assert {path.name for path in (output / "best").iterdir()} == {
         path.name for path in (whole / "best").iterdir()
@@ -97,7 +97,7 @@ def test_a_damaged_save_gives_way_to_the_one_before(
     train(small_run(data, tmp_path / "run", *changes))
     said = capsys.readouterr().err
     assert f"{tensors} is damaged: its sha256 must be" in said
-    assert "going on with" in said
+    assert "resuming" in said
     assert figures(tmp_path / "run" / "log.csv") == expected
 
 
@@ -124,7 +124,7 @@ def test_a_run_without_a_save_begins_anew(data: Path, tmp_path: Path) -> None:
 def test_a_final_checkpoint_that_is_missing_is_made_again(data: Path, tmp_path: Path) -> None:
     first = train(small_run(data, tmp_path / "run", "steps=4", "validation.every=2"))
     assert first.final is not None
-    checksum = Checkpoint.open(first.final).description.weights_sha256
+    checksum = Checkpoint.open(first.final).metadata.weights_sha256
     first.final.rename(tmp_path / "moved")
     train(small_run(data, tmp_path / "run", "steps=4", "validation.every=2"))
-    assert Checkpoint.open(first.final).description.weights_sha256 == checksum
+    assert Checkpoint.open(first.final).metadata.weights_sha256 == checksum

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.decoding import Request, parse_strategy
+from pcfgnat.networks import NETWORKS
+from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.storage.toml import load_config
-from pcfgnat.structures import Padded
 from pcfgnat.training import TrainConfig, train
 from tests.text.bilingual import tree
 from tests.training.small_runs import figures, hidden, rows, small_run
@@ -41,12 +43,16 @@ def test_a_run_leaves_all_that_it_promises(done: Path) -> None:
 
 def test_the_final_checkpoint_translates_and_says_what_it_is(done: Path, data: Path) -> None:
     checkpoint = Checkpoint.open(done / "final")
-    description = checkpoint.description
-    assert (description.model, description.search.strategy) == ("vanilla", "greedy")
-    assert (description.languages.source, description.languages.target) == ("de", "zh")
-    assert (description.training["steps"], description.training["settings"]["seed"]) == (12, 1)
-    source = Padded.from_lists([checkpoint.tokenizer.encode("Der Bär läuft heute.")])
-    assert checkpoint.model().translate(source, description.search.search())[0][0].ids[0] == 2
+    metadata = checkpoint.metadata
+    assert (metadata.network_name, metadata.decoding.strategy) == ("slots", "greedy")
+    assert (metadata.languages.source, metadata.languages.target) == ("de", "zh")
+    assert (metadata.training["steps"], metadata.training["settings"]["seed"]) == (12, 1)
+    assert metadata.training["objective"]["name"] == "likelihood"
+    assert not {"objective", "network"} & metadata.training["settings"].keys()
+    runtime = torch_runtime(checkpoint.network())
+    strategy = parse_strategy(metadata.decoding.strategy, runtime)
+    source = checkpoint.tokenizer.encode("Der Bär läuft heute.")
+    assert strategy.decode(runtime, [source], Request())[0][0].ids[0] == 2
     card = (done / "final" / "README.md").read_text(encoding="utf-8")
     for expected in ("de → zh", "steps: 12", "valid bleu", "pcfgnat translate --model", "Translator.load"):
         assert expected in card
@@ -55,7 +61,8 @@ def test_the_final_checkpoint_translates_and_says_what_it_is(done: Path, data: P
 def test_the_stored_settings_are_complete_and_build_the_same_run(done: Path, data: Path) -> None:
     stored = load_config(TrainConfig, done / "config.toml")
     assert stored == small_run(data, done, *ALL).resolved()
-    assert stored.model["transformer"]["dropout"] == 0.1
+    assert stored.network["transformer"]["dropout"] == 0.1
+    assert stored.objective["glancing"] == {"first": 0.0, "last": 0.0, "force_emit": False}
 
 
 def test_a_finished_run_is_left_as_it_is(done: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +83,7 @@ def test_the_same_settings_give_the_same_run_and_another_seed_another(
 
 
 def test_validation_does_not_change_what_is_learnt(done: Path, data: Path, tmp_path: Path) -> None:
-    changes = ("validation.every=3", "validation.search.strategy=sample", "validation.search.beam_size=2")
+    changes = ("validation.every=3", "validation.decoding.strategy=sample")
     train(small_run(data, tmp_path / "run", *changes))
     assert figures(tmp_path / "run" / "log.csv") == figures(done / "log.csv")
 
@@ -93,7 +100,7 @@ def test_a_finished_run_goes_on_if_its_limit_is_raised(data: Path, tmp_path: Pat
     train(small_run(data, tmp_path / "two", *changes, "steps=8"))
     train(small_run(data, tmp_path / "one", *changes, "steps=8"))
     assert figures(tmp_path / "two" / "log.csv") == figures(tmp_path / "one" / "log.csv")
-    assert Checkpoint.open(tmp_path / "two" / "final").description.training["steps"] == 8
+    assert Checkpoint.open(tmp_path / "two" / "final").metadata.training["steps"] == 8
 
 
 def test_epochs_end_a_run_and_are_validated_each(data: Path, tmp_path: Path) -> None:
@@ -124,14 +131,14 @@ def test_a_run_ends_when_bleu_gets_no_better(data: Path, tmp_path: Path) -> None
 
 def test_the_final_checkpoint_is_never_worse_than_the_best(done: Path) -> None:
     best = max(float(row["bleu"]) for row in rows(done / "valid.csv"))
-    assert Checkpoint.open(done / "final").description.training["valid_bleu"] >= round(best, 2)
+    assert Checkpoint.open(done / "final").metadata.training["valid_bleu"] >= round(best, 2)
 
 
 def test_a_mean_that_is_as_good_is_the_final_checkpoint(data: Path, tmp_path: Path) -> None:
     changes = ("optimiser.rate=1e-12", "validation.every=2", "steps=4")
     train(small_run(data, tmp_path / "run", *changes))
     final = Checkpoint.open(tmp_path / "run" / "final")
-    assert final.description.training["weights"] == "mean of steps 4, 2, the best by BLEU"
+    assert final.metadata.training["weights"] == "mean of steps 4, 2, the best by BLEU"
     kept = [Checkpoint.open(tmp_path / "run" / "best" / name).weights() for name in ("step-2", "step-4")]
     for name, weight in final.weights().items():
         torch.testing.assert_close(weight, (kept[0][name] + kept[1][name]) / 2)
@@ -156,11 +163,30 @@ def test_a_warm_start_takes_what_fits(
     assert "warm start: " in capsys.readouterr().err
     train(small_run(data, tmp_path / "deeper", *changes, "network.transformer.layers_encoder=2"))
     said = capsys.readouterr().err
-    assert "as they were: encoder.layers.1." in said
+    assert "weights are from" in said
+    assert "unchanged" not in said  # both layers are from the only one that there was
+    train(small_run(data, tmp_path / "grammar", *changes, "network.name=pcfg"))
+    assert "; unchanged: embeddings.target_positions.weight, rules.links." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["autoregressive", "pcfg", "dag", "ctc"])
-def test_every_model_can_be_trained(data: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_every_network_can_be_trained(data: Path, tmp_path: Path, name: str) -> None:
     config = small_run(data, tmp_path / "run", f"network.name={name}", "steps=2", "batches.accumulate=2")
     assert train(config).step == 2
-    assert Checkpoint.open(tmp_path / "run" / "final").description.model == name
+    assert Checkpoint.open(tmp_path / "run" / "final").metadata.network_name == name
+
+
+def test_glancing_is_a_setting_of_the_objective(data: Path, tmp_path: Path) -> None:
+    shown = ("network.name=ctc", "steps=2", "objective.glancing.first=0.5", "objective.glancing.last=0.5")
+    train(small_run(data, tmp_path / "run", *shown))
+    assert all(0 < float(row["revealed"]) < 1 for row in rows(tmp_path / "run" / "log.csv"))
+    facts = Checkpoint.open(tmp_path / "run" / "final").metadata
+    assert facts.training["objective"]["glancing"]["first"] == 0.5
+    assert "glancing" not in facts.network
+
+
+def test_validation_can_decode_as_it_is_told(data: Path, tmp_path: Path) -> None:
+    asked = ("validation.decoding.strategy='greedy:lengths=3'", "validation.decoding.length_penalty=0.5")
+    train(small_run(data, tmp_path / "run", "steps=2", *asked))
+    decoding = Checkpoint.open(tmp_path / "run" / "final").metadata.decoding
+    assert (decoding.strategy, decoding.length_penalty) == ("greedy:lengths=3", 0.5)

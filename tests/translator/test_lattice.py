@@ -5,19 +5,22 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
+from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.draw import lattice_scene, lattice_svg
 from pcfgnat.draw.scene import Scene
 from pcfgnat.networks import (
-    PCFGNetwork,
-    AutoregressiveNetwork,
     AutoregressiveConfig,
+    AutoregressiveNetwork,
     DAGConfig,
     DAGNetwork,
-    Model,
+    Network,
     PCFGConfig,
+    PCFGNetwork,
 )
 from pcfgnat.nn import LinkConfig, TransformerConfig
+from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text import SubwordTokenizer
 from pcfgnat.translator import Translator
 from pcfgnat.translator.lattice import Lattice, lattice_of
@@ -32,20 +35,19 @@ TEXT = "one two three fi@@ ve ."
 
 
 def translator(name: str, upsampling: int = 2) -> Translator:
-    import torch
-
     torch.manual_seed(5)
     vocabulary = TOKENIZER.vocabulary_size
-    model: Model
+    network: Network
     if name == "dag":
-        model = DAGNetwork(DAGConfig(SMALL, upsampling=upsampling, transitions=LINKS), vocabulary)
+        network = DAGNetwork(DAGConfig(SMALL, upsampling=upsampling, transitions=LINKS), vocabulary)
     elif name == "autoregressive":
-        model = AutoregressiveNetwork(AutoregressiveConfig(SMALL), vocabulary)
+        network = AutoregressiveNetwork(AutoregressiveConfig(SMALL), vocabulary)
     else:
-        model = PCFGNetwork(PCFGConfig(SMALL, upsampling=upsampling, prefix_depth=2, rules=LINKS), vocabulary)
-    for weight in model.parameters():
+        config = PCFGConfig(SMALL, upsampling=upsampling, prefix_depth=2, rules=LINKS)
+        network = PCFGNetwork(config, vocabulary)
+    for weight in network.parameters():
         weight.data *= 1.5
-    return Translator(model.eval(), TOKENIZER)
+    return Translator(torch_runtime(network.eval()), TOKENIZER, DecodingDefaults(network.default_strategy))
 
 
 @pytest.fixture(params=["pcfg", "dag"])
@@ -140,7 +142,7 @@ def test_lattices_are_escaped(lattice: Lattice) -> None:
 
 
 def test_what_has_no_lattice() -> None:
-    with pytest.raises(ValueError, match="needs a pcfg or dag model that can tell it, got AutoregressiveNetwork"):
+    with pytest.raises(ValueError, match="needs a network whose nodes are joined by rules: pcfg or dag"):
         lattice_of(translator("autoregressive"), TEXT)
     with pytest.raises(ValueError, match="needs a text, got an empty one"):
         lattice_of(translator("dag"), " ")

@@ -1,4 +1,4 @@
-"""The translator, with a model that repeats its source: whatever is out of place shows."""
+"""The translator, with a runtime that repeats its source: whatever is out of place shows."""
 
 import json
 import math
@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
-from pcfgnat.checkpoints.checkpoint import CheckpointError
-from pcfgnat.networks import Batch, Loss, Model
+from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.config import from_dict
+from pcfgnat.decoding import DecodingError, Viterbi
 from pcfgnat.storage.growing import GrowingFiles
-from pcfgnat.structures import Hypothesis, Padded, ParseTree, Search, SupportTree
 from pcfgnat.text import SubwordTokenizer, Tokenizer
 from pcfgnat.translator import (
     TranslateOptions,
@@ -25,61 +23,17 @@ from pcfgnat.translator import (
     pair_files,
     split_to_fit,
 )
-from pcfgnat.translator.translator import EMBEDDED
+from tests.translator.echo import Echo
 
 WORDS = ["one", "two", "three", "four", "five", "six", "se@@", "ven", ",", ".", "!", "Ei@@", "ght"]
 TOKENIZER = SubwordTokenizer("\n".join(WORDS).encode())
 
 
-class Echo(Model):
-    """Translates every sentence into itself; alternative i lacks its last i words. Trees are plain chains."""
-
-    loss_weight = "sentences"
-    strategies = ("viterbi", "sample")
-
-    def __init__(self, longest: int = 8) -> None:
-        super().__init__()
-        self.longest = longest
-        self.batches: list[int] = []
-        self.weight = nn.Parameter(torch.zeros(1))
-
-    @property
-    def max_source_length(self) -> int:
-        return self.longest
-
-    def loss(self, batch: Batch, progress: float) -> Loss:
-        raise NotImplementedError
-
-    def translate(self, source: Padded, search: Search) -> list[list[Hypothesis]]:
-        assert int(source.lengths.max()) <= self.longest
-        self.batches.append(len(source.lengths))
-        return [
-            [
-                self._hypothesis([*ids[: len(ids) - 1 - i], ids[-1]], search)
-                for i in range(self._count(ids, search))
-            ]
-            for ids in source.to_lists()
-        ]
-
-    @staticmethod
-    def _count(ids: list[int], search: Search) -> int:
-        return search.beam_size if search.strategy == "sample" else min(3, len(ids) - 2)
-
-    def _hypothesis(self, ids: list[int], search: Search) -> Hypothesis:
-        if search.strategy == "sample":
-            ids = [ids[0], *torch.randint(4, 10, (3,)).tolist(), ids[-1]]
-        if search.length_penalty < 0:  # as if short ones were better
-            ids = [ids[0], ids[1], ids[-1]]
-        nodes = tuple(range(1, len(ids) + 1))
-        chain = SupportTree(len(ids), prefix_depth=0)
-        tree = ParseTree(chain, nodes, tuple(ids)) if len(ids) < 20 else None
-        return Hypothesis(tuple(ids), -1.0 * len(ids), nodes, tree)
-
-
 def made(
     longest: int = 8, options: TranslateOptions | None = None, tokenizer: Tokenizer = TOKENIZER
 ) -> Translator:
-    return Translator(Echo(longest), tokenizer, options=options)
+    runtime = Echo(longest, tokenizer.vocabulary_size)
+    return Translator(runtime, tokenizer, DecodingDefaults("viterbi"), options)
 
 
 def lines_of(count: int) -> list[str]:
@@ -104,15 +58,15 @@ def test_order_and_empty_lines_stay(batch: int, window: int) -> None:
     found = translator(lines)
     assert [result.source for result in found] == lines
     assert [result.text for result in found] == [line.strip() for line in lines]
-    assert isinstance(translator.model, Echo)
-    assert max(translator.model.batches) <= batch
+    assert isinstance(translator.runtime, Echo)
+    assert max(translator.runtime.batches) <= batch
 
 
 def test_batches_are_bounded_in_tokens() -> None:
     translator = made(options=TranslateOptions(batch_tokens=21))
     translator(["one two three four five"] * 10)  # 7 tokens each
-    assert isinstance(translator.model, Echo)
-    assert translator.model.batches == [3, 3, 3, 1]
+    assert isinstance(translator.runtime, Echo)
+    assert translator.runtime.batches == [3, 3, 3, 1]
 
 
 def test_a_stream_reads_ahead_no_more_than_a_window() -> None:
@@ -165,7 +119,7 @@ def test_ten_thousand_words() -> None:
 
 
 def test_alternatives() -> None:
-    translator = made(options=TranslateOptions(nbest=3))
+    translator = made(options=TranslateOptions(results=3))
     result = translator("one two three")
     assert [c.text for c in result.candidates] == ["one two three", "one two", "one"]
     assert [c.text for c in result.alternatives] == ["one two", "one"]
@@ -177,13 +131,15 @@ def test_alternatives() -> None:
 
 
 def test_samples_follow_the_seed() -> None:
-    translator = made(options=TranslateOptions(decode="sample", nbest=2))
-    torch.manual_seed(3)
+    options = TranslateOptions(strategy="sample", results=2, seed=3)
+    translator = made(options=options)
     first = translator(["one two", "three"])
-    torch.manual_seed(3)
-    assert translator(["one two", "three"]) == first
-    assert translator(["one two", "three"]) != first
     assert [len(result.candidates) for result in first] == [2, 2]
+    assert translator(["one two", "three"]) == first
+    assert translator(["three", "four", "one two"])[::2] == first[::-1]  # whatever else is translated
+    assert translator.with_options(replace(options, batch=1))(["one two", "three"]) == first
+    others = [made(options=replace(options, seed=seed))(["one two", "three"]) for seed in range(4, 9)]
+    assert all(other != first for other in others)
 
 
 def test_a_sweep_gives_all_texts_for_each_beta() -> None:
@@ -193,7 +149,7 @@ def test_a_sweep_gives_all_texts_for_each_beta() -> None:
 
 
 def test_plain_data() -> None:
-    data = made(options=TranslateOptions(nbest=2))("one two").to_dict()
+    data = made(options=TranslateOptions(results=2))("one two").to_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert (data["source"], data["text"], data["pieces"]) == ("one two", "one two", ["one", "two"])
     assert [row["word"] for row in data["tree"]["nodes"]] == ["<s>", "one", "two", "</s>"]
@@ -205,22 +161,28 @@ def test_plain_data() -> None:
 
 
 def test_impossible_options_are_named() -> None:
-    with pytest.raises(ValueError, match="decode must be one of viterbi, sample for this model, got 'beam'"):
-        made(options=TranslateOptions(decode="beam"))
-    with pytest.raises(ValueError, match="nbest must be at least 1, got 0"):
-        TranslateOptions(nbest=0)
-    longer = made().with_options(TranslateOptions(beta=1.5))
-    assert (longer.search.length_penalty, longer.search.strategy) == (1.5, "viterbi")
+    names = "viterbi, joint-viterbi, lookahead, greedy, sample"
+    with pytest.raises(DecodingError, match=f"must be one of {names} for this model, got 'beam'"):
+        made(options=TranslateOptions(strategy="beam"))
+    with pytest.raises(DecodingError, match=r"unknown key 'size' in \[viterbi\]; valid keys: none"):
+        made(options=TranslateOptions(strategy="viterbi:size=3"))
+    for name in ("results", "batch", "batch_tokens", "window"):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+            from_dict(TranslateOptions, {name: 0})
+    with pytest.raises(DecodingError, match="seed must not be negative, got -1"):
+        made(options=TranslateOptions(seed=-1))
+    with pytest.raises(DecodingError, match="length_penalty must be in -100 … 100, got nan"):
+        made(options=TranslateOptions(length_penalty=math.nan))
 
 
-def test_the_embedded_model_or_a_clear_error(tmp_path: Path) -> None:
-    if not EMBEDDED.is_dir():
-        with pytest.raises(CheckpointError, match="a model must be named"):
-            Translator.load()
-    else:
-        assert Translator.load()("Hello.").text
-    with pytest.raises(CheckpointError, match=r"must be a checkpoint, but it has no checkpoint\.toml"):
-        Translator.load(tmp_path)
+def test_options_come_before_the_models_own_defaults() -> None:
+    defaults = DecodingDefaults("greedy", length_penalty=0.5)
+    translator = Translator(Echo(8, TOKENIZER.vocabulary_size), TOKENIZER, defaults)
+    assert (translator.strategy.name, translator.request.length_penalty) == ("greedy", 0.5)
+    assert translator.strategies == ("greedy", "viterbi", "joint-viterbi", "lookahead", "sample")
+    asked = translator.with_options(TranslateOptions(strategy="viterbi", length_penalty=1.5, seed=4))
+    assert (asked.strategy, asked.request.length_penalty, asked.request.seed) == (Viterbi(), 1.5, 4)
+    assert asked.runtime is translator.runtime
 
 
 @settings(max_examples=40)
@@ -306,11 +268,11 @@ def test_distilling_refuses_another_job(tmp_path: Path) -> None:
 
 
 def test_samples_do_not_depend_on_interruptions(tmp_path: Path) -> None:
-    lines, translator = lines_of(12), made(options=TranslateOptions(decode="sample"))
+    lines, translator = lines_of(12), made(options=TranslateOptions(strategy="sample"))
     for name, stops in (("whole", [9]), ("cut", [1, 9])):
         for stop in stops:
             with files(tmp_path / name) as output:
                 for _ in zip(range(stop), distill(translator, lines, output, chunk_lines=5), strict=False):
                     pass
     assert (tmp_path / "cut.b").read_bytes() == (tmp_path / "whole.b").read_bytes()
-    assert replace(translator.options, nbest=1) == translator.options
+    assert replace(translator.options, results=1) == translator.options

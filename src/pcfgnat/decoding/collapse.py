@@ -31,12 +31,12 @@ class Collapse(Strategy):
         blank = runtime.framing.blank
         assert blank is not None
         limits = request.limits([2 * len(source) for source in sources])
-        generators = request.generators(sources)
         found: dict[int, list[Hypothesis]] = {}
         for group, frames in runtime.frames(sources):
             for index, slots in zip(group, frames, strict=True):
-                limit = max(limits[index] - runtime.framing.unemitted, 1)
-                own = self.sentences(slots, blank, limit, request, generators[index])
+                limit = max(limits[index] - runtime.framing.unemitted, 0)
+                (generator,) = request.generators([sources[index]])
+                own = self.sentences(slots, blank, limit, request, generator)
                 found[index] = [_framed(hypothesis) for hypothesis in own]
         return [found[index] for index in range(len(sources))]
 

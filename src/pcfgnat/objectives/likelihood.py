@@ -17,4 +17,4 @@ class Likelihood(CanvasObjective):
         self, distribution: SequenceDistribution, target: Padded, lengths: Int[Tensor, "B"]
     ) -> Float[Tensor, "B"]:
         """Return the negative log-likelihood per token."""
-        return -distribution.log_prob(target) / lengths
+        return -distribution.log_prob(target) / lengths.clamp(min=1)  # no NaN from what is left out

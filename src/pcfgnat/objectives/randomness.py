@@ -13,7 +13,9 @@ def noise(seeds: Int[Tensor, "B"], nodes: int, stream: int = 0) -> Float[Tensor,
     Each `stream` is independent of the others, for objectives that draw more than once.
     """
     node = torch.arange(1, nodes + 1, device=seeds.device)
-    start = _mixed(seeds) if stream == 0 else _mixed(_mixed(seeds) + stream * GOLDEN)
+    start = _mixed(seeds)
+    if stream:
+        start = _mixed(start + torch.full_like(seeds, stream) * GOLDEN)  # tensors wrap around, int does not
     x = start.unsqueeze(1) + node * GOLDEN
     return (_mixed(x) >> 11 & 2**53 - 1).double() / 2**53
 

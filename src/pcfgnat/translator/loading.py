@@ -10,12 +10,15 @@ from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Meta
 from pcfgnat.config import ConfigError
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
-from pcfgnat.runtimes.onnx.exported import METADATA as EXPORTED_METADATA
-from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, is_exported
+from pcfgnat.runtimes.onnx.exported import (
+    Exported,
+    ExportedMetadata,
+    is_exported,
+    load_exported_metadata,
+)
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
 from pcfgnat.storage.files import StorageError
 from pcfgnat.storage.regular import require_regular_files
-from pcfgnat.storage.toml import load_config
 from pcfgnat.text import Tokenizer
 
 BUNDLED = Path(__file__).parents[1] / "embedded" / "en-de"
@@ -109,13 +112,10 @@ def _load_checkpoint(directory: Path, device: str) -> Loaded:
 
 
 def describe_model(directory: Path) -> Metadata | ExportedMetadata:
-    """Read the metadata of a checkpoint or of an exported model."""
+    """Read the metadata of a checkpoint, of an exported model or of the result of a training run."""
+    directory = model_directory(directory)
     if is_exported(directory):
-        try:
-            require_regular_files(directory)
-            return load_config(ExportedMetadata, directory / EXPORTED_METADATA)
-        except (ConfigError, StorageError) as error:
-            raise CheckpointError(f"{directory} is not a usable exported model: {error}") from error
+        return load_exported_metadata(directory)
     return _checkpoint_metadata(directory)
 
 

@@ -53,7 +53,7 @@ class OnnxRuntime:
 
     def session(self, name: str, required: Sequence[str]) -> Session:
         """Load one of the model's graphs."""
-        return open_session(self.exported.directory / name, self.threads, required)
+        return open_session(self.exported.path(name), self.threads, required)
 
     def token_choices(self, sources: Sources) -> list[Int64[np.ndarray, "_"]] | None:
         """Return the shortlist of each source, if one is used."""

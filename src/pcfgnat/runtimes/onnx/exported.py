@@ -7,6 +7,7 @@ and `selected.onnx` go from states to tokens, and `tables/` has what is looked u
 `exported.toml` describes it and has the checksum of every other file.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ import numpy as np
 from pcfgnat.checkpoints.metadata import Card, CheckpointError, DecodingDefaults, Languages, sha256_of
 from pcfgnat.config import ConfigError
 from pcfgnat.grammar.canvas import Geometry
+from pcfgnat.runtimes.onnx.sessions import first_line
 from pcfgnat.storage.files import StorageError
 from pcfgnat.storage.regular import require_regular_files
 from pcfgnat.storage.toml import load_config
@@ -26,6 +28,8 @@ NETWORK, START = "network.onnx", "start.onnx"
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 EXACT, SELECTED = "exact.onnx", "selected.onnx"
 TABLES, TOKENIZER, CARD = "tables", "tokenizer", "README.md"
+
+FLOATS = (np.float32, np.float16)
 
 MAX_WIDTH, MAX_POSITIONS, MAX_UPSAMPLING, MAX_DEPTH = 1 << 16, 1 << 20, 64, 4
 
@@ -114,15 +118,10 @@ class Exported:
     def open(cls, directory: Path | str) -> "Exported":
         """Read the metadata, compare all checksums, and read the tokenizer."""
         directory = Path(directory)
-        if not (directory / METADATA).is_file():
-            if (directory / OLD_METADATA).is_file():
-                raise CheckpointError(f"{directory} was exported by pcfgnat 0.1: export its checkpoint again")
-            raise CheckpointError(f"{directory} must be an exported model, but it has no {METADATA}")
+        metadata = load_exported_metadata(directory)
+        for name, expected in metadata.files.items():
+            _verify(directory, name, expected)
         try:
-            require_regular_files(directory)
-            metadata = load_config(ExportedMetadata, directory / METADATA)
-            for name, expected in metadata.files.items():
-                _verify(directory, name, expected)
             tokenizer = Tokenizer.load(directory / TOKENIZER)
         except (ConfigError, StorageError) as error:
             raise CheckpointError(f"{directory} is not a usable exported model: {error}") from error
@@ -140,20 +139,29 @@ class Exported:
         size = sum(path.stat().st_size for path in graphs)
         return size if self.metadata.precision == "int8" else size // 4
 
-    def table(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    def path(self, name: str) -> Path:
+        """Return where a file is whose checksum was compared."""
+        if name not in self.metadata.files:
+            raise CheckpointError(f"{self.directory / METADATA} must have {name} among its files")
+        return self.directory / name
+
+    def table(
+        self, name: str, shape: tuple[int | None, ...], dtypes: Sequence[type[np.generic]] = FLOATS
+    ) -> np.ndarray:
         """Map a table into memory; None in a shape is any size."""
-        path = self.directory / TABLES / f"{name}.npy"
+        path = self.path(f"{TABLES}/{name}.npy")
         try:
-            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{path} must be a table of numbers: {error}") from error
+            mapped = np.lib.format.open_memmap(path, mode="r")
+        except Exception as error:  # numpy reads headers with Python's parser, whose errors are of many kinds
+            raise CheckpointError(f"{path} must be a table of numbers: {first_line(error)}") from error
         fits = len(mapped.shape) == len(shape) and all(
             wanted in (None, size) for wanted, size in zip(shape, mapped.shape, strict=True)
         )
         if not fits:
             raise CheckpointError(f"{path} must have shape {shape}, got {mapped.shape}")
-        if mapped.dtype not in (np.float32, np.float16, np.int8):
-            raise CheckpointError(f"{path} must hold float32, float16 or int8, got {mapped.dtype}")
+        if mapped.dtype not in dtypes:
+            wanted = " or ".join(dtype.__name__ for dtype in dtypes)
+            raise CheckpointError(f"{path} must hold {wanted}, got {mapped.dtype}")
         return np.asarray(mapped)  # a memmap is slow to take rows from
 
     def has(self, name: str) -> bool:
@@ -164,6 +172,19 @@ class Exported:
 def is_exported(directory: Path) -> bool:
     """Whether a directory is an exported model, rather than a checkpoint."""
     return (directory / METADATA).is_file() or (directory / OLD_METADATA).is_file()
+
+
+def load_exported_metadata(directory: Path) -> ExportedMetadata:
+    """Read what an exported model says of itself, and nothing else."""
+    if not (directory / METADATA).is_file():
+        if (directory / OLD_METADATA).is_file():
+            raise CheckpointError(f"{directory} was exported by pcfgnat 0.1: export its checkpoint again")
+        raise CheckpointError(f"{directory} must be an exported model, but it has no {METADATA}")
+    try:
+        require_regular_files(directory)
+        return load_config(ExportedMetadata, directory / METADATA)
+    except (ConfigError, StorageError) as error:
+        raise CheckpointError(f"{directory} is not a usable exported model: {error}") from error
 
 
 def _verify(directory: Path, name: str, expected: str) -> None:

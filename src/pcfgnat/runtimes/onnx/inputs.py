@@ -11,8 +11,6 @@ from pcfgnat.runtimes.onnx.sessions import Session
 from pcfgnat.runtimes.onnx.starts import Starts
 from pcfgnat.text.special import SPECIAL_TOKENS
 
-LINKS = ("chain_links", "other_links", "node_links")
-
 
 class Embedded:
     """Tables of tokens and positions, mapped into memory: only what is looked up is read."""
@@ -21,8 +19,9 @@ class Embedded:
         shape, vocabulary = exported.metadata.shape, exported.metadata.vocabulary
         self.width = shape.width
         self._scale = np.float32(shape.width**0.5)
-        self.tokens = exported.table("tokens", (vocabulary, shape.width))
         self.scales = exported.table("token_scales", (vocabulary,)) if exported.has("token_scales") else None
+        kind = np.float32 if self.scales is None else np.int8
+        self.tokens = exported.table("tokens", (vocabulary, shape.width), (kind,))
         self._own_source = exported.has("source_tokens")
         self._source_tokens = (
             exported.table("source_tokens", (vocabulary, shape.width)) if self._own_source else self.tokens
@@ -75,7 +74,8 @@ class Inputs:
     ) -> None:
         self._embedded, self._geometry = embedded, geometry
         self._copies = exported.metadata.shape.copy_input
-        self._links = {name: exported.table(name, (None, None)) for name in LINKS if exported.has(name)}
+        rows = link_rows(geometry, exported.metadata.shape.max_canvas_length)
+        self._links = {name: exported.table(name, (size, None)) for name, size in rows.items()}
         self._starts = (
             None if start is None else Starts(start, lambda nodes: embedded.blanks(np.array([nodes])))
         )
@@ -97,16 +97,15 @@ class Inputs:
         }
         if self._copies:
             found["opposite"] = opposite_rows(lengths, canvas_lengths)
-        for name, table in self._links.items():
-            rows = self._rows(name, found, len(sources))
-            found[name] = table[:rows].astype(np.float32)
-        return found
+        rows = link_rows(self._geometry, int(canvas_lengths.max()))
+        return found | {name: table[: rows[name]].astype(np.float32) for name, table in self._links.items()}
 
-    @staticmethod
-    def _rows(name: str, found: dict[str, np.ndarray], batch: int) -> int:
-        """Return how many nodes of a kind a sentence of the batch has, padding included."""
-        if name == "chain_links":
-            return len(found["places"])
-        if name == "other_links":
-            return len(found["other_index"]) // batch
-        return int(found["canvas_mask"].shape[1])
+
+def link_rows(geometry: Geometry, canvas_length: int) -> dict[str, int]:
+    """Return the tables of positions that rules are scored by, and how many nodes of a canvas have a row."""
+    if geometry.structure == "slots":
+        return {}
+    if geometry.structure == "graph":
+        return {"node_links": canvas_length}
+    chain = geometry.chain_lengths(canvas_length)
+    return {"chain_links": chain, "other_links": canvas_length - chain}

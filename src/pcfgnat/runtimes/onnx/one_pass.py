@@ -19,6 +19,7 @@ from pcfgnat.runtimes.onnx.output import Best, Emissions
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 Scores = Mapping[str, np.ndarray]
+STRUCTURES = {"pcfg": "grammar", "dag": "graph", "ctc": "slots"}  # by network
 
 
 class OnePass(OnnxRuntime):
@@ -28,16 +29,18 @@ class OnePass(OnnxRuntime):
         self, exported: Exported, options: OnnxOptions, framing: Framing, outputs: Sequence[str]
     ) -> None:
         super().__init__(exported, options)
-        geometry = self.metadata.shape.geometry
-        if geometry is None:
+        name, geometry = self.metadata.network_name, self.metadata.shape.geometry
+        if geometry is None or geometry.structure != STRUCTURES[name]:
+            found = "none" if geometry is None else repr(geometry.structure)
             raise CheckpointError(
-                f"{exported.directory} must have a geometry, as {self.metadata.network_name} has"
+                f"{exported.directory}: shape.geometry.structure of {name} must be {STRUCTURES[name]!r}, "
+                f"got {found}"
             )
         self.geometry, self.framing = geometry, framing
-        self._run_tokens = tokens_of_a_run(exported.network_weights, geometry.nodes_per_token)
         start = self.session(START, ("started", "query")) if START in self.metadata.files else None
         self._inputs = Inputs(exported, self.embedded, geometry, start)
         self._network = self.session(NETWORK, ("states", *outputs))
+        self._run_tokens = tokens_of_a_run(exported.network_weights, geometry.nodes_per_token)
 
     def runs(self, sources: Sources) -> Iterator[tuple[list[int], Scores, Emissions]]:
         """Run sentences of similar length together."""

@@ -36,15 +36,24 @@ def open_session(path: Path, threads: int, required: Collection[str] = ()) -> Se
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its errors have no common class of their own
-        raise CheckpointError(f"{path} is not a graph that onnxruntime can run: {error}") from error
+        reason = first_line(error)
+        raise CheckpointError(f"{path} is not a graph that onnxruntime can run: {reason}") from error
     outputs = [output.name for output in session.get_outputs()]
     if missing := sorted(set(required) - set(outputs)):
         raise CheckpointError(f"{path} must have the output {missing[0]}, got {', '.join(outputs)}")
 
     def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return dict(zip(outputs, session.run(outputs, dict(inputs)), strict=True))
+        try:
+            return dict(zip(outputs, session.run(outputs, dict(inputs)), strict=True))
+        except Exception as error:  # as above
+            raise CheckpointError(f"{path} does not fit its metadata: {first_line(error)}") from error
 
     return run
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says, without what follows below."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def available_cores() -> int:

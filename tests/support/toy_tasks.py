@@ -1,11 +1,14 @@
-"""Copying and reversing random sequences: tasks that every model learns on a CPU within seconds."""
+"""Copying and reversing random sequences: tasks that every network learns on a CPU within seconds."""
 
 from dataclasses import dataclass
 
 import torch
 
-from pcfgnat.networks import SPECIAL_TOKENS, Batch, Model
-from pcfgnat.structures import Padded, Search
+from pcfgnat.networks import Batch, Network
+from pcfgnat.objectives import Objective, Step
+from pcfgnat.structures import Padded
+from pcfgnat.text.special import SPECIAL_TOKENS
+from tests.support.decoded import translated
 
 FIRST_WORD = max(SPECIAL_TOKENS.ids) + 1
 
@@ -59,31 +62,30 @@ class Training:
         return min((step + 1) / self.warm_up, (self.steps - step) / (self.steps - self.warm_up))
 
 
-def train(model: Model, task: ToyTask, training: Training, seed: int = 0) -> float:
-    """Train a model on a task, and return its last loss."""
+def train(network: Network, objective: Objective, task: ToyTask, training: Training, seed: int = 0) -> float:
+    """Train a network on a task, and return its last loss."""
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
-    optimiser = torch.optim.Adam(model.parameters(), training.rate, betas=(0.9, 0.98), fused=True)
+    optimiser = torch.optim.Adam(network.parameters(), training.rate, betas=(0.9, 0.98), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, training.factor)
-    model.train()
+    step = Step(network, objective).train()
     value = torch.tensor(0.0)
-    for step in range(training.steps):
-        value = model.loss(task.batch(training.sentences, generator), step / training.steps).value
+    for number in range(training.steps):
+        value = step(task.batch(training.sentences, generator), number / training.steps).value
         optimiser.zero_grad()
-        value.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
         optimiser.step()
         schedule.step()
     return float(value.detach())
 
 
-def exact_match(model: Model, task: ToyTask, search: Search, sentences: int = 300, seed: int = 1) -> float:
+def exact_match(network: Network, strategy: str, task: ToyTask, sentences: int = 300, seed: int = 1) -> float:
     """Share of new sentences whose best translation is exactly the target."""
     batch = task.batch(sentences, torch.Generator().manual_seed(10**6 + seed))
-    results = model.translate(batch.source, search)
-    right = [
-        list(found[0].ids) == target for found, target in zip(results, batch.target.to_lists(), strict=True)
-    ]
+    results = translated(network, strategy, batch.source.to_lists())
+    targets = batch.target.to_lists()
+    right = [list(found[0].ids) == target for found, target in zip(results, targets, strict=True)]
     return sum(right) / sentences
 
 

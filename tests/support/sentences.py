@@ -1,9 +1,11 @@
-"""Random sentences for models, and what can be done to a batch of them without changing any result."""
+"""Random sentences for networks, and what can be done to a batch of them without changing any result."""
 
 import torch
 
-from pcfgnat.networks import SPECIAL_TOKENS, Batch
-from pcfgnat.structures import Hypothesis, Padded
+from pcfgnat.grammar.search import Hypothesis
+from pcfgnat.networks import Batch
+from pcfgnat.structures import Padded
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 VOCABULARY = 12
 BOS, EOS = SPECIAL_TOKENS.bos, SPECIAL_TOKENS.eos
@@ -17,9 +19,13 @@ def sentences(*lengths: int, vocabulary: int = VOCABULARY, seed: int = 0) -> lis
     ]
 
 
+def source_of(*lengths: int) -> Padded:
+    return Padded.from_lists(sentences(*lengths))
+
+
 def batch_of(*lengths: tuple[int, int]) -> Batch:
     sources, targets = zip(*lengths, strict=True)
-    return Batch(Padded.from_lists(sentences(*sources)), Padded.from_lists(sentences(*targets, seed=1)))
+    return Batch(source_of(*sources), Padded.from_lists(sentences(*targets, seed=1)))
 
 
 def with_garbage(clean: Padded, columns: int = 3) -> Padded:
@@ -31,7 +37,8 @@ def with_garbage(clean: Padded, columns: int = 3) -> Padded:
 
 def one(batch: Batch, index: int) -> Batch:
     source, target = batch.source.to_lists()[index], batch.target.to_lists()[index]
-    return Batch(Padded.from_lists([source]), Padded.from_lists([target]))
+    seeds = None if batch.seeds is None else batch.seeds[index : index + 1]
+    return Batch(Padded.from_lists([source]), Padded.from_lists([target]), seeds)
 
 
 def scores(results: list[list[Hypothesis]]) -> list[float]:

@@ -1,0 +1,77 @@
+"""Every network, through its objective and every strategy that searches, learns to copy and to reverse."""
+
+import pytest
+import torch
+
+from pcfgnat.networks import (
+    AutoregressiveConfig,
+    AutoregressiveNetwork,
+    CTCConfig,
+    CTCNetwork,
+    DAGConfig,
+    DAGNetwork,
+    Network,
+    PCFGConfig,
+    PCFGNetwork,
+    SlotsConfig,
+    SlotsNetwork,
+)
+from pcfgnat.nn import LinkConfig
+from pcfgnat.objectives import CrossEntropy, Likelihood, Objective
+from tests.support.toy_tasks import (
+    COPY,
+    REVERSE,
+    SHORT_COPY,
+    SHORT_REVERSE,
+    ToyTask,
+    Training,
+    exact_match,
+    train,
+)
+from tests.support.unchecked import shapes_unchecked
+from tests.support.zoo import GLANCING, LARGER
+
+LINKS = LinkConfig(4)
+STRUCTURED = ("viterbi", "joint-viterbi", "lookahead", "greedy")
+either_task = pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE], ids=["copy", "reverse"])
+
+
+def one_pass(name: str, vocabulary: int) -> Network:
+    torch.manual_seed(0)
+    if name == "pcfg":
+        return PCFGNetwork(PCFGConfig(LARGER, upsampling=2, rules=LINKS), vocabulary)
+    if name == "dag":
+        return DAGNetwork(DAGConfig(LARGER, upsampling=4, transitions=LINKS), vocabulary)
+    if name == "ctc":
+        return CTCNetwork(CTCConfig(LARGER), vocabulary)
+    return SlotsNetwork(SlotsConfig(LARGER), vocabulary)
+
+
+@shapes_unchecked()
+@pytest.mark.parametrize(
+    ("name", "objective", "strategies"),
+    [
+        pytest.param("pcfg", GLANCING, STRUCTURED, id="pcfg"),
+        pytest.param("dag", GLANCING, STRUCTURED, id="dag"),
+        pytest.param("ctc", Likelihood(), ("greedy", "beam"), id="ctc"),
+        pytest.param("ctc", GLANCING, ("greedy", "beam"), id="ctc with glancing"),
+        pytest.param("slots", Likelihood(), ("greedy",), id="slots"),
+    ],
+)
+@either_task
+def test_one_pass_networks_learn(
+    name: str, objective: Objective, strategies: tuple[str, ...], task: ToyTask
+) -> None:
+    network = one_pass(name, task.vocabulary)
+    train(network, objective, task, Training.short())
+    for strategy in strategies:
+        assert exact_match(network, strategy, task, sentences=100) >= 0.97, strategy
+
+
+@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
+def test_autoregressive_networks_learn(task: ToyTask) -> None:
+    torch.manual_seed(0)
+    network = AutoregressiveNetwork(AutoregressiveConfig(LARGER), task.vocabulary)
+    train(network, CrossEntropy(0.1), task, Training(steps=350, rate=3e-3))
+    for strategy in ("greedy", "beam"):
+        assert exact_match(network, strategy, task) >= 0.99, strategy

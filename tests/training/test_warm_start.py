@@ -1,0 +1,108 @@
+"""Which layers a network takes from one of another depth, and what it leaves alone."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.checkpoints.weights import own_weights
+from pcfgnat.networks import AutoregressiveConfig, AutoregressiveNetwork, CTCConfig, CTCNetwork
+from pcfgnat.nn import TransformerConfig
+from pcfgnat.text import SubwordTokenizer
+from pcfgnat.training import TrainingError
+from pcfgnat.training.warm_start import origins, warm_start
+
+TOKENIZER = SubwordTokenizer(b"one\ntwo\nthree\nfour")
+LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
+
+
+def transformer(encoder: int, decoder: int, width: int = 8) -> TransformerConfig:
+    return TransformerConfig(encoder, decoder, width=width, ffn=12, heads=2, max_positions=10)
+
+
+def teacher(encoder: int, decoder: int) -> AutoregressiveNetwork:
+    torch.manual_seed(1)
+    config = AutoregressiveConfig(transformer(encoder, decoder))
+    return AutoregressiveNetwork(config, TOKENIZER.vocabulary_size)
+
+
+def student(encoder: int, decoder: int, width: int = 8) -> CTCNetwork:
+    torch.manual_seed(2)
+    return CTCNetwork(CTCConfig(transformer(encoder, decoder, width)), TOKENIZER.vocabulary_size)
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    """A checkpoint of three layers on both sides."""
+    network = teacher(3, 3)
+    metadata = describe("autoregressive", network.config, network.vocabulary, DecodingDefaults("beam"))
+    save_checkpoint(tmp_path / "deep", network, TOKENIZER, metadata)
+    return tmp_path / "deep"
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "encoder", "decoder"),
+    [
+        ((3, 3), (5, 1), [0, 0, 1, 2, 2], [1]),
+        ((3, 3), (3, 3), [0, 1, 2], [0, 1, 2]),
+        ((6, 1), (3, 3), [1, 3, 5], [0, 0, 0]),
+        ((1, 6), (2, 4), [0, 0], [0, 2, 3, 5]),
+    ],
+)
+def test_layers_are_spread_evenly(
+    given: tuple[int, int], own: tuple[int, int], encoder: list[int], decoder: list[int]
+) -> None:
+    found = origins(own_weights(student(*own)), own_weights(teacher(*given)))
+    for stack, expected in (("encoder", encoder), ("decoder", decoder)):
+        layers: dict[int, set[int]] = {}
+        for name, origin in found.items():
+            here, there = LAYER.fullmatch(name), LAYER.fullmatch(origin)
+            if here is not None and here[1] == stack:
+                assert there is not None
+                assert (there[1], there[3]) == (here[1], here[3])  # the same part of a layer
+                layers.setdefault(int(here[2]), set()).add(int(there[2]))
+        assert layers == {layer: {origin} for layer, origin in enumerate(expected)}
+    outside = {name: origin for name, origin in found.items() if LAYER.fullmatch(name) is None}
+    assert outside
+    assert all(name == origin for name, origin in outside.items())
+
+
+def test_a_stack_that_the_other_lacks_keeps_its_names() -> None:
+    own = own_weights(student(2, 2))
+    given = {name: tensor for name, tensor in own.items() if not name.startswith("decoder.")}
+    assert origins(own, given) == {name: name for name in own}
+
+
+def test_every_weight_is_its_origins(deep: Path) -> None:
+    network, said = student(5, 1), list[str]()
+    before = {name: weight.clone() for name, weight in own_weights(network).items()}
+    count = warm_start(network, deep, TOKENIZER, said.append)
+    own, given = own_weights(network), own_weights(teacher(3, 3))
+    left = {"embeddings.target_positions.weight"}  # a canvas is longer than a sentence
+    assert count == len(own) - len(left)
+    for name, origin in origins(own, given).items():
+        assert torch.equal(own[name], before[name] if name in left else given[origin]), name
+    assert said == [
+        f"warm start: {count} of {len(own)} weights are from {deep}; "
+        "unchanged: embeddings.target_positions.weight"
+    ]
+
+
+def test_what_has_another_shape_is_left_alone_and_named(deep: Path) -> None:
+    network, said = student(1, 1, width=16), list[str]()
+    before = {name: weight.clone() for name, weight in own_weights(network).items()}
+    count = warm_start(network, deep, TOKENIZER, said.append)
+    changed = {name for name, weight in own_weights(network).items() if not torch.equal(weight, before[name])}
+    named = set(said[0].split("; unchanged: ")[1].split(", "))
+    assert not changed & named
+    assert len(named) == len(before) - count
+    assert {name for name in before if name.endswith("widen.weight")} <= named
+
+
+def test_another_tokenizer_is_refused(deep: Path) -> None:
+    other = SubwordTokenizer(b"one\ntwo\nthree\nfive")
+    with pytest.raises(TrainingError, match="warm_start must have the tokenizer of the data"):
+        warm_start(student(1, 1), deep, other, print)
