@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from pcfgnat.cli import main
-from pcfgnat.runtimes.onnx import Engine, ExportedMetadata
+from pcfgnat.runtimes.onnx import ExportedMetadata, OnnxRuntime
 from pcfgnat.translator import Translator, describe_model
 from tests.cli.conftest import World
 
 
 def test_export_with_a_shortlist(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output = tmp_path / "engine"
+    output = tmp_path / "onnx"
     arguments = ["--int8", "--shortlist", str(world.prepared), "--best", "9", "--output", str(output)]
     assert main(["export", str(world.grammar), *arguments]) == 0
     printed = capsys.readouterr()
@@ -22,7 +22,7 @@ def test_export_with_a_shortlist(world: World, tmp_path: Path, capsys: pytest.Ca
     assert about.shortlist is not None
     assert (about.precision, about.shortlist.sentences) == ("int8", 6)
     translator = Translator.load(output)
-    assert isinstance(translator.model, Engine)
+    assert isinstance(translator.runtime, OnnxRuntime)
     assert main(["translate", "--model", str(output), "--exact", "--threads", "1", "ja"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
 
@@ -30,7 +30,7 @@ def test_export_with_a_shortlist(world: World, tmp_path: Path, capsys: pytest.Ca
 def test_the_shortlist_of_prepared_data_is_taken(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, output = tmp_path / "data", tmp_path / "engine"
+    data, output = tmp_path / "data", tmp_path / "onnx"
     text = ["--train", str(world.root / "train"), "--valid", str(world.root / "valid")]
     pairs = [*text, "--source", "de", "--target", "zh", "--tokenizer", str(world.prepared / "tokenizer")]
     assert main(["prepare", *pairs, "--shortlist", "--output", str(data)]) == 0

@@ -23,9 +23,11 @@ from pcfgnat.draw import draw_terminal
 from pcfgnat.export.onnx import export_onnx
 from pcfgnat.networks import PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
+from pcfgnat.recipes import recipe_path
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx import Exported, OnnxOptions, onnx_runtime
 from pcfgnat.runtimes.torch import torch_runtime
+from pcfgnat.settings import commented_toml
 from pcfgnat.storage.growing import GrowingFiles
 from pcfgnat.storage.toml import SEAL, dump_toml, load_toml, sealed_toml
 from pcfgnat.structures import ParseTree, SupportTree
@@ -44,7 +46,7 @@ from pcfgnat.training.record.logs import CsvLog
 from pcfgnat.training.record.state import RunState, StateStore
 from tests.text.bilingual import sentences
 
-CONFIG = Path(__file__).parent / "config.toml"
+PLACES = b'data = "data"\noutput = "run"\nwarm_start = "teacher"\n'
 FORMAT_1 = Path(__file__).parents[1] / "checkpoints" / "format1" / "pcfg"
 TEXTS = ["Der Bär läuft.", "", " ﬁ ½ e\u0301 ☃ 漢字 \u2028 \x7f", "x" * 300]
 

@@ -28,7 +28,8 @@ def test_values_and_gradients() -> None:
     weights = torch.randn(legal.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found = []
     for function in (mixed_rules, plain_mixed_rules):
-        table = function(*given, legal)
+        parent, lefts, right, gate = given
+        table = function(parent, lefts, right, gate, legal)
         loss = (table.masked_fill(~legal, 0.0) * weights).sum()
         found.append((table, *torch.autograd.grad(loss, given)))
     for fast, plain in zip(*found, strict=True):
@@ -42,17 +43,18 @@ def test_derivatives_are_checked_numerically() -> None:
     given, legal = operands(batch=1, heads=2, nodes=3)
 
     def finite(*inputs: Tensor) -> Tensor:
-        return mixed_rules(*inputs, legal).masked_fill(~legal, 0.0)
+        parent, lefts, right, gate = inputs
+        return mixed_rules(parent, lefts, right, gate, legal).masked_fill(~legal, 0.0)
 
     assert gradcheck(finite, given, fast_mode=True)
     assert gradgradcheck(finite, given, fast_mode=True)
 
 
-class Largest(TorchDispatchMode):
+class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Remembers the size of the largest new tensor."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.size = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""The doors of docs/extending.md: an objective and a strategy that the document adds work everywhere at once."""
+"""The doors of docs/extending.md: the objective and the strategy that it adds work everywhere."""
 
 import re
 from collections.abc import Sequence
