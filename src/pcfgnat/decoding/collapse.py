@@ -65,7 +65,7 @@ class CollapsedBeam(Collapse):
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise DecodingError(f"beam:size must be at least 1, got {self.size}")
+            raise DecodingError(f"size must be at least 1, got {self.size}")
 
     def sentences(
         self, slots: SlotScores, blank: int, limit: int, request: Request, generator: np.random.Generator

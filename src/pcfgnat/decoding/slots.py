@@ -34,7 +34,7 @@ class SlotGreedy(Strategy):
 
     def __post_init__(self) -> None:
         if self.lengths < 1:
-            raise DecodingError(f"greedy:lengths must be at least 1, got {self.lengths}")
+            raise DecodingError(f"lengths must be at least 1, got {self.lengths}")
 
     def decode(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return the translations of the best lengths."""

@@ -123,7 +123,7 @@ class Beam(Stepwise):
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise DecodingError(f"beam:size must be at least 1, got {self.size}")
+            raise DecodingError(f"size must be at least 1, got {self.size}")
 
     def width(self) -> int:
         """Return twice the size: half of them may end."""
