@@ -24,13 +24,14 @@ except ImportError as error:
 endef
 export CHECK_PYTHON
 
-.PHONY: help demo serve test test-slow lint bench soak clean
+.PHONY: help demo serve test test-slow test-gpu lint bench soak clean
 
 help:
 	@echo 'make demo       translate three sentences with the model that comes along, and draw their trees'
 	@echo 'make serve      open the page of the model that comes along on http://127.0.0.1:8000'
 	@echo 'make test       lint, then all tests but the slow ones'
 	@echo 'make test-slow  all tests, with array bounds checked inside the compiled kernels'
+	@echo 'make test-gpu   compare the GPU kernels with the reference and time them, on a machine with a GPU'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      time the dynamic programs'
 	@echo 'make soak       what takes hours: all tests, fuzzing, mutants, a million lines, load'
@@ -50,6 +51,12 @@ test: lint
 # A cache of its own: numba does not compile again what it has compiled without checks.
 test-slow: $(VENV)/.installed-dev
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds-checked OMP_NUM_THREADS=1 $(RUN) -m pytest -m '' -n $(JOBS)
+
+test-gpu: $(VENV)/.installed-dev
+	$(RUN) -m pcfgnat doctor
+	$(RUN) -m benchmarks.gpu_timing --check
+	$(RUN) -m pytest tests/gpu
+	$(RUN) -m benchmarks.gpu_timing
 
 lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check

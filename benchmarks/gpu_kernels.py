@@ -1,4 +1,4 @@
-"""What the GPU kernels need, found without a GPU: registers, spills and shared memory, and a roofline.
+"""What the GPU kernels need, found without a GPU: registers, spills and shared memory.
 
 `python -m benchmarks.gpu_kernels` writes the tables of docs/gpu.md anew. Kernels are compiled for a named
 architecture by Triton; registers and spills are those that ptxas reports when it translates the result.
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks import gpu_roofline
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "gpu.md"
 ARCHITECTURES = (80, 90, 100)
@@ -102,3 +104,44 @@ def _assembled(ptx: str, architecture: int) -> str:
         command = [str(assembler), "-v", f"--gpu-name={target[1]}", str(source), "-o", str(output)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout + done.stderr
+
+
+def resource_table() -> str:
+    """Return all variants on all architectures as Markdown."""
+    lines = ["| kernel | rules | tile | " + " | ".join(f"sm_{one}" for one in ARCHITECTURES) + " |"]
+    lines.append("|---|---|---|" + "---|" * len(ARCHITECTURES))
+    for variant in variants():
+        nodes, positions = variant.tile
+        tile = f"{nodes} x {positions}" if nodes else "none"
+        cells = (_cell(resources(variant, architecture)) for architecture in ARCHITECTURES)
+        lines.append(f"| `{variant.kernel}` | {variant.rules} | {tile} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(found: Resources) -> str:
+    return f"{found.registers} / {found.spilled_bytes} / {found.shared_bytes}"
+
+
+def tables() -> dict[str, str]:
+    """Return the generated parts of the document by name."""
+    batch = gpu_roofline.Batch()
+    return {
+        "resources": resource_table(),
+        "roofline": gpu_roofline.table(batch),
+        "launches": gpu_roofline.launch_table(batch),
+    }
+
+
+def with_tables(text: str, parts: dict[str, str]) -> str:
+    """Return a document with its parts between `<!-- name -->` and `<!-- end of name -->` replaced."""
+    for name, content in parts.items():
+        first, last = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        before, found, rest = text.partition(first)
+        if not found or last not in rest:
+            raise ValueError(f"the document must have a part named {name}")
+        text = before + first + content + last + rest.partition(last)[2]
+    return text
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8"), tables()), encoding="utf-8")

@@ -6,14 +6,18 @@ import pytest
 
 pytest.importorskip("triton", reason="triton is not available for this platform")
 
+from benchmarks import gpu_roofline
 from benchmarks.gpu_kernels import (
     ARCHITECTURES,
+    DOCUMENT,
     SHARED_LIMIT,
     TILES,
     Variant,
     compiled,
+    resource_table,
     resources,
     variants,
+    with_tables,
 )
 
 from pcfgnat.structures.rhpcfg.triton.launch import tiles
@@ -46,3 +50,28 @@ def test_tables_are_read_coherently_and_behind_barriers() -> None:
 def test_tiles_are_those_that_were_compiled() -> None:
     used = {(sizes["TILE_C"], sizes["TILE_N"]) for sizes in map(tiles, range(1, 300))}
     assert used == set(TILES)
+
+
+def written(name: str) -> str:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return text.partition(f"<!-- {name} -->\n")[2].partition(f"\n<!-- end of {name} -->")[0]
+
+
+def test_calculated_tables_are_up_to_date() -> None:
+    """The roofline moves with tiles and states, the calls with the operations of plain torch."""
+    batch = gpu_roofline.Batch()
+    assert written("roofline") == gpu_roofline.table(batch)
+    assert written("launches") == gpu_roofline.launch_table(batch)
+
+
+@pytest.mark.slow
+def test_the_table_of_resources_is_up_to_date() -> None:
+    assert written("resources") == resource_table()
+
+
+def test_a_document_without_the_part_is_refused() -> None:
+    assert with_tables("a\n<!-- x -->\nold\n<!-- end of x -->\nb", {"x": "new"}) == (
+        "a\n<!-- x -->\nnew\n<!-- end of x -->\nb"
+    )
+    with pytest.raises(ValueError, match="the document must have a part named y"):
+        with_tables("", {"y": ""})

@@ -9,6 +9,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pcfgnat.nn.links import LinkConfig, Links
 from pcfgnat.nn.mixture import mixed_rules, plain_mixed_rules
 
 
@@ -70,3 +71,16 @@ def test_the_largest_table_has_one_head(function, factor: int) -> None:  # type:
     with Largest() as largest:
         function(*given, legal)[legal].sum().backward()
     assert largest.size == factor * legal.numel()
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_links_mix_alike_both_ways(gate: bool) -> None:
+    links = Links(LinkConfig(heads=2, positions=False, gate=gate), width=10, positions=8, roles=3).double()
+    _, legal = operands()
+    features = torch.randn(2, 4, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    parent, right = links.vectors(0, features), links.vectors(2, features)
+    lefts = links.vectors(1, features).unsqueeze(3).repeat(1, 1, 1, 2, 1) * torch.tensor([[1.0], [2.0]])
+    scores = torch.einsum("bhkje,bhce->bhkjc", parent.unsqueeze(3) + lefts, right)
+    scores = scores + (parent.unsqueeze(3) * lefts).sum(-1, keepdim=True)
+    expected = links.mixed(scores.flatten(3), legal.flatten(2), features).view(legal.shape)
+    assert_close(links.mixed_rules(parent, lefts, right, legal, features), expected)

@@ -17,6 +17,7 @@ from pcfgnat.cli import (
     cluster_translate,
     completion,
     distill,
+    doctor,
     draw,
     evaluate,
     export,
@@ -57,6 +58,7 @@ COMMANDS = (
     info,
     warm_up,
     completion,
+    doctor,
 )
 USAGE_ERROR, RUNTIME_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 

@@ -91,14 +91,17 @@ class RuleNetwork(nn.Module):
         features = self.links.features(states)
         on_chain, others = features[:, 1::block], features[:, off_chain(index, block)]
         place = places(node, offset)
-        chain = self._chain(
+        vectors = (
             self.links.vectors(PARENT, on_chain),
             self.links.vectors(LEFT, others)[:, :, place],
             self.links.vectors(RIGHT, on_chain),
         )
         legal = legal_rules(node, offset, chain_lengths)
-        rules = self.links.mixed(chain, legal.flatten(2), on_chain)
-        return rules.view(legal.shape), self._prefix(tree, others, place)
+        if states.device.type in ("cuda", "meta"):  # a table of all heads would be the step's largest
+            rules = self.links.mixed_rules(*vectors, legal, on_chain)
+        else:
+            rules = self.links.mixed(self._chain(*vectors), legal.flatten(2), on_chain).view(legal.shape)
+        return rules, self._prefix(tree, others, place)
 
     def _chain(
         self,

@@ -62,11 +62,19 @@ class _TokenLogProbs(torch.autograd.Function):
         return chosen.sub_(normaliser.unsqueeze(1))
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         states, weight, types, normaliser = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph: scores of all tokens at once, or its derivative were lost
+
+            def plain(states: Tensor, weight: Tensor) -> Tensor:
+                return (states @ weight.t()).to(grad.dtype).log_softmax(1).gather(1, types)
+
+            return (*torch.func.vjp(plain, states, weight)[1](grad), None)
         state_grad, weight_grad = torch.zeros_like(states), torch.zeros_like(weight)
-        relevant = _relevant(grad.abs().sum(1)).nonzero().flatten()
+        if states.device.type == "cpu":
+            relevant = _relevant(grad.abs().sum(1)).nonzero().flatten()
+        else:  # how many rows matter is known to the device only, and asking would mean to wait for it
+            relevant = torch.arange(len(states), device=states.device)
         for part in _chunks(len(relevant), weight):
             rows = relevant[part]
             state, change = states[rows], grad[rows]

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pcfgnat.nn.embeddings import PositionEmbedding
+from pcfgnat.nn.mixture import mixed_rules
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,24 @@ class Links(nn.Module):
         if self.gate is None:
             total = heads.logsumexp(1) - math.log(self.heads)
         else:
-            gate = self.gate(parents).to(heads.dtype).log_softmax(-1).transpose(1, 2)  # B H P
-            total = (heads + gate.unsqueeze(-1)).logsumexp(1)
+            total = (heads + self._log_gate(parents).to(heads.dtype).unsqueeze(-1)).logsumexp(1)
         return total.masked_fill(~legal[:, 0], -math.inf)
+
+    def mixed_rules(
+        self,
+        parent: Float[Tensor, "B H C E"],
+        lefts: Float[Tensor, "B H C d E"],
+        right: Float[Tensor, "B H C E"],
+        legal: Bool[Tensor, "B C d C"],
+        parents: Float[Tensor, "B C F"],
+    ) -> Float[Tensor, "B C d C"]:
+        """Return what `mixed` makes of the scores of all rules, without a table of all heads."""
+        vectors = (part * math.sqrt(self.factor) for part in (parent, lefts, right))  # scores are products
+        return mixed_rules(*vectors, self._log_gate(parents).to(parent.dtype), legal)
+
+    def _log_gate(self, parents: Float[Tensor, "B P F"]) -> Float[Tensor, "B H P"]:
+        """Return the logs of the heads' weights."""
+        if self.gate is None:
+            return parents.new_full((len(parents), self.heads, parents.shape[1]), -math.log(self.heads))
+        weights: Tensor = self.gate(parents)
+        return weights.to(torch.promote_types(weights.dtype, torch.float32)).log_softmax(-1).transpose(1, 2)
