@@ -11,8 +11,27 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree, backend
 from pcfgnat.structures.rhpcfg.triton.launch import tiles
 
-VIEWS = ("view", "_unsafe_view", "expand", "unsqueeze", "squeeze", "slice.", "select.", "transpose", "t.")
-VIEWS += ("alias", "detach", "unbind", "split", "permute", "empty", "new_empty", "diagonal")
+VIEWS = tuple(  # operations that start nothing on the device, by the beginnings of their names
+    [
+        "view",
+        "_unsafe_view",
+        "expand",
+        "unsqueeze",
+        "squeeze",
+        "slice.",
+        "select.",
+        "transpose",
+        "t.",
+        "alias",
+        "detach",
+        "unbind",
+        "split",
+        "permute",
+        "empty",
+        "new_empty",
+        "diagonal",
+    ]
+)
 LAUNCH = 6e-6  # seconds until a kernel is started, as docs/scaling.md assumes
 TILE_CYCLES = 1500  # a tile from load to sum: two trips to the cache and two reductions; assumed
 
@@ -89,11 +108,11 @@ def costs(batch: Batch) -> tuple[Cost, ...]:
     )
 
 
-class Launches(TorchDispatchMode):
+class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations that a GPU would be given; views are none."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(

@@ -2,6 +2,7 @@
 
 import json
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 import torch
@@ -9,9 +10,9 @@ import torch
 from pcfgnat.cli import doctor, main
 
 
-def report(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, dict[str, str]]]:
+def report(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
     assert main(["doctor", "--json"]) == 0
-    found: dict[str, dict[str, dict[str, str]]] = json.loads(capsys.readouterr().out)
+    found: dict[str, dict[str, Any]] = json.loads(capsys.readouterr().out)
     return found
 
 
@@ -36,4 +37,4 @@ def test_it_runs_without_torch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setattr(doctor, "_version", lambda package: "not installed")
     found = report(capsys)
     assert found["devices"].keys() == {"none"}
-    assert set(found["packages"].values()) == {"not installed"}  # type: ignore[arg-type]
+    assert all(value == "not installed" for value in found["packages"].values())

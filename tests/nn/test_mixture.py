@@ -12,8 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pcfgnat.nn.links import LinkConfig, Links
 from pcfgnat.nn.mixture import mixed_rules, plain_mixed_rules
 
+Given = tuple[Tensor, Tensor, Tensor, Tensor]
 
-def operands(batch: int = 2, heads: int = 3, nodes: int = 4, block: int = 2) -> tuple[list[Tensor], Tensor]:
+
+def operands(batch: int = 2, heads: int = 3, nodes: int = 4, block: int = 2) -> tuple[Given, Tensor]:
     generator = torch.Generator().manual_seed(0)
     shapes = ((batch, heads, nodes, 5), (batch, heads, nodes, block, 5), (batch, heads, nodes, 5))
     vectors = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
@@ -21,7 +23,8 @@ def operands(batch: int = 2, heads: int = 3, nodes: int = 4, block: int = 2) -> 
     later = torch.arange(nodes) > torch.arange(nodes)[:, None]
     legal = later[None, :, None].repeat(batch, 1, block, 1)
     legal[0, 0, 1:] = False  # the root has no left child
-    return [tensor.requires_grad_() for tensor in (*vectors, gate)], legal
+    parent, lefts, right, gate = (tensor.requires_grad_() for tensor in (*vectors, gate))
+    return (parent, lefts, right, gate), legal
 
 
 def test_values_and_gradients() -> None:
@@ -29,8 +32,7 @@ def test_values_and_gradients() -> None:
     weights = torch.randn(legal.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found = []
     for function in (mixed_rules, plain_mixed_rules):
-        parent, lefts, right, gate = given
-        table = function(parent, lefts, right, gate, legal)
+        table = function(*given, legal)
         loss = (table.masked_fill(~legal, 0.0) * weights).sum()
         found.append((table, *torch.autograd.grad(loss, given)))
     for fast, plain in zip(*found, strict=True):
@@ -43,8 +45,7 @@ def test_values_and_gradients() -> None:
 def test_derivatives_are_checked_numerically() -> None:
     given, legal = operands(batch=1, heads=2, nodes=3)
 
-    def finite(*inputs: Tensor) -> Tensor:
-        parent, lefts, right, gate = inputs
+    def finite(parent: Tensor, lefts: Tensor, right: Tensor, gate: Tensor) -> Tensor:
         return mixed_rules(parent, lefts, right, gate, legal).masked_fill(~legal, 0.0)
 
     assert gradcheck(finite, given, fast_mode=True)

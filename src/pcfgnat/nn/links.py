@@ -92,8 +92,9 @@ class Links(nn.Module):
         parents: Float[Tensor, "B C F"],
     ) -> Float[Tensor, "B C d C"]:
         """Return what `mixed` makes of the scores of all rules, without a table of all heads."""
-        vectors = (part * math.sqrt(self.factor) for part in (parent, lefts, right))  # scores are products
-        return mixed_rules(*vectors, self._log_gate(parents).to(parent.dtype), legal)
+        root = math.sqrt(self.factor)  # scores are products of two vectors
+        gate = self._log_gate(parents).to(parent.dtype)
+        return mixed_rules(parent * root, lefts * root, right * root, gate, legal)
 
     def _log_gate(self, parents: Float[Tensor, "B P F"]) -> Float[Tensor, "B H P"]:
         """Return the logs of the heads' weights."""

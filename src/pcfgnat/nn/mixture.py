@@ -61,8 +61,7 @@ class _MixedRules(torch.autograd.Function):
         *given, legal, total = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph: all heads at once, or a second derivative would be lost
 
-            def plain(*inputs: Tensor) -> Tensor:
-                parent, lefts, right, gate = inputs
+            def plain(parent: Tensor, lefts: Tensor, right: Tensor, gate: Tensor) -> Tensor:
                 return plain_mixed_rules(parent, lefts, right, gate, legal)
 
             return (*torch.func.vjp(plain, *given)[1](grad), None)
