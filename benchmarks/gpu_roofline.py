@@ -11,26 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree, backend
 from pcfgnat.structures.rhpcfg.triton.launch import tiles
 
-VIEWS = tuple(  # operations that start nothing on the device, by the beginnings of their names
-    [
-        "view",
-        "_unsafe_view",
-        "expand",
-        "unsqueeze",
-        "squeeze",
-        "slice.",
-        "select.",
-        "transpose",
-        "t.",
-        "alias",
-        "detach",
-        "unbind",
-        "split",
-        "permute",
-        "empty",
-        "new_empty",
-        "diagonal",
-    ]
+NO_LAUNCH = (  # beginnings of the names of operations that start nothing on the device
+    *("view", "_unsafe_view", "expand", "unsqueeze", "squeeze", "slice.", "select.", "transpose", "t."),
+    *("alias", "detach", "unbind", "split", "permute", "empty", "new_empty", "diagonal"),
 )
 LAUNCH = 6e-6  # seconds until a kernel is started, as docs/scaling.md assumes
 TILE_CYCLES = 1500  # a tile from load to sum: two trips to the cache and two reductions; assumed
@@ -119,7 +102,7 @@ class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = str(function).removeprefix("aten.")
-        self.count += not name.startswith(VIEWS)
+        self.count += not name.startswith(NO_LAUNCH)
         return function(*args, **(kwargs or {}))
 
 
