@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("triton", reason="triton is not available for this platform")
 
-from benchmarks import gpu_roofline
 from benchmarks.gpu_kernels import (
     ARCHITECTURES,
     DOCUMENT,
@@ -20,6 +19,7 @@ from benchmarks.gpu_kernels import (
     with_tables,
 )
 
+from benchmarks import gpu_roofline
 from pcfgnat.structures.rhpcfg.triton.launch import tiles
 
 
