@@ -101,7 +101,7 @@ def _failed(code: int, message: str) -> int:
 
 
 def _ended(code: int) -> int:
-    """Let go what is still to be written; if that fails, Python shall not complain about it once more."""
+    """Flush stdout; if that fails, keep Python from reporting it again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _message(error: Exception) -> str:
-    """Say what went wrong in one line."""
+    """Return an error as one line of text."""
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename is not None else ""
         return f"{place}{error.strerror}"

@@ -1,4 +1,4 @@
-"""Figures of a run as tables that grow: CSV files, and TensorBoard if it is there."""
+"""Figures of a run as tables that grow: CSV files, and TensorBoard if it is installed."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ Value = int | float | str
 
 
 class CsvLog:
-    """A table with a row for some steps; rows beyond the step at which the run goes on are dropped.
+    """A table with a row for some steps; rows beyond the step at which the run resumes are dropped.
 
     New columns may come with any row; the file is then written anew. Without a path nothing is written.
     """

@@ -1,4 +1,4 @@
-"""All that a run needs to go on exactly where it was, on the disk.
+"""All that a run needs to resume exactly where it was, on the disk.
 
 `state/` has one directory for each of the last two saves: tensors in `state.safetensors`, the rest in
 `state.toml`, with the checksums of both. A save appears whole, and the last but one goes only then.
