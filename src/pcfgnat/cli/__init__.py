@@ -36,7 +36,7 @@ from pcfgnat.progress import VERBOSITY, Verbosity
 DESCRIPTION = """\
 Parallel translation with right-heavy probabilistic context-free grammars.
 
-  echo "Hello." | pcfgnat translate        translate with the model that comes along
+  echo "Hello." | pcfgnat translate        translate with the bundled model
   pcfgnat prepare … && pcfgnat train …     make a model of your own
   pcfgnat COMMAND --help                   say what a command can do
 """

@@ -161,7 +161,7 @@ class _Growing:
     def _read(self, path: Path, expected: str) -> None:
         """Read the file, and check that it has the expected content."""
         if (found := self._file.seek(0, os.SEEK_END)) < self.size:
-            raise ValueError(f"{path} must have at least {self.size} bytes to go on, got {found}")
+            raise ValueError(f"{path} must have at least {self.size} bytes to resume, got {found}")
         self._file.seek(0)
         left = self.size
         while left and (block := self._file.read(min(BLOCK, left))):

@@ -115,8 +115,8 @@ def joined(config: DistributedConfig, device: torch.device) -> Iterator[Workers]
         yield workers
     except RuntimeError as error:
         raise TrainingError(
-            f"process {workers.rank} of {size} cannot go on: {_first_line(error)}; started again, the run "
-            "goes on from its last save"
+            f"process {workers.rank} of {size} cannot continue: {_first_line(error)}; restart the run to "
+            "resume from its last save"
         ) from error
     dist.destroy_process_group()
 

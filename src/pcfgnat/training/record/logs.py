@@ -58,9 +58,9 @@ class CsvLog:
                 self.columns = list(reader.fieldnames or [])
                 self.rows = [row for row in reader if _whole(row) and int(row["step"]) <= step]
             except csv.Error as error:
-                raise TrainingError(f"{path} is damaged: {error}; move it away to go on") from error
+                raise TrainingError(f"{path} is damaged: {error}; move it away to resume") from error
         if self.columns and "step" not in self.columns:
-            raise TrainingError(f"{path} is damaged: it must have a column step; move it away to go on")
+            raise TrainingError(f"{path} is damaged: it must have a column step; move it away to resume")
 
     def _text(self, rows: list[dict[str, str]]) -> str:
         text = io.StringIO()

@@ -139,7 +139,7 @@ class StateStore:
             return found
         if saves:
             raise TrainingError(
-                f"no save in {self.directory} is whole; remove {self.directory} to begin anew"
+                f"no save in {self.directory} is whole; delete {self.directory} to start over"
             )
         return None
 
