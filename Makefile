@@ -27,8 +27,8 @@ export CHECK_PYTHON
 .PHONY: help demo serve test test-slow test-gpu lint bench soak clean
 
 help:
-	@echo 'make demo       translate three sentences with the model that comes along, and draw their trees'
-	@echo 'make serve      open the page of the model that comes along on http://127.0.0.1:8000'
+	@echo 'make demo       translate three sentences with the bundled model, and draw their trees'
+	@echo 'make serve      open the page of the bundled model on http://127.0.0.1:8000'
 	@echo 'make test       lint, then all tests but the slow ones'
 	@echo 'make test-slow  all tests, with array bounds checked inside the compiled kernels'
 	@echo 'make test-gpu   compare the GPU kernels with the reference and time them, on a machine with a GPU'

@@ -2,7 +2,7 @@
 
 The command runs in a process of its own. Peak memory and speed are told at twenty points. One line in a
 hundred is empty, at random, and in the end each must have an empty one in its place. With --kill-every the
-command is killed now and then, and goes on.
+command is killed now and then, and resumes.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--model", type=Path, help="a checkpoint (the model that comes along)")
+    parser.add_argument("--model", type=Path, help="a checkpoint (default: the bundled model)")
     parser.add_argument("--kill-every", type=float, metavar="SECONDS", help="kill -9 now and then")
     parser.add_argument("--words", type=int, default=6, help="most words in a line")
     parser.add_argument("--minutes", type=float, help="stop after so long, complete or not")

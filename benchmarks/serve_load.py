@@ -1,6 +1,6 @@
 """Load on a server: many clients for some seconds, what they got, how long it took, and how memory grew.
 
-python -m benchmarks.serve_load                    200 clients for 30 s on the model that comes along
+python -m benchmarks.serve_load                    200 clients for 30 s on the bundled model
 python -m benchmarks.serve_load --compare          by turns with batches of one sentence, and the ratio
 
 Server and clients share the machine. What the clients cost is kept small: plain sockets on uvloop, one

@@ -42,7 +42,7 @@ def progress_bar(
 
 
 def activity(label: str) -> Any:
-    """Return a line on stderr that stands there while something of unknown duration goes on."""
+    """Return a line on stderr that is shown during work of unknown duration."""
     from tqdm import tqdm
 
     return tqdm(desc=label, bar_format="{desc} …", disable=True if is_quiet() else None, leave=False)

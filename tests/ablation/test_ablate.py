@@ -74,7 +74,7 @@ def test_a_cell_is_trained_and_judged_once(data: Path, tmp_path: Path) -> None:
     found = ablate(grid, Judge(limit=3), said.append)
     assert [outcome.status for outcome in found] == ["done", "failed"]
     assert (found[0].steps, found[0].test) == (2, f"{data} test, first 3")
-    assert "decode must be one of greedy, sample" in found[1].error
+    assert "the strategy must be one of greedy, sample" in found[1].error
     assert said[0] == "cell 1 of 1: steps-2"
     again: list[str] = []
     less = read_grid(grid.config, ["steps=2", "decode=greedy"], grid.output)
@@ -95,7 +95,7 @@ def test_killed_gone_on_with_and_partly_impossible(data: Path, tmp_path: Path) -
     assert f"going on with {output / 'data-data'}" in (output / "data-data.log").read_text()
     assert [outcome.status for outcome in found] == ["done", "failed", "failed", "failed"]
     assert found[0].steps == 300
-    assert "decode must be one of greedy, sample" in found[1].error
+    assert "the strategy must be one of greedy, sample" in found[1].error
     assert "nowhere must be a prepared directory" in found[3].error
     assert said[0] == "cell 1 of 2: data-data"
     rows = json.loads((output / "ablation.json").read_text())["outcomes"]

@@ -77,7 +77,7 @@ def test_a_file_may_have_the_grid(config: str, tmp_path: Path) -> None:
     ("axis", "message"),
     [
         ("lambda", "an axis must look like key=value,value, got 'lambda'"),
-        ("lambda=0,1", r"cell lambda-0: model\.upsampling must be at least 1"),
+        ("lambda=0,1", r"cell lambda-0: network\.upsampling must be at least 1"),
         ("nonsense=1,2", "cell nonsense-1: unknown key 'nonsense'"),
         ("glancing=maybe", "glancing must be on .* or off, got 'maybe'"),
         ("data=a/x,b/x", "cells must have different names, got data-x, data-x"),

@@ -1,4 +1,4 @@
-"""What the server's tests share: the model that comes along, one that obeys the tests, and an address."""
+"""What the server's tests share: the bundled model, one that obeys the tests, and an address."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.server.served import Echo, echo
 
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> ServedModel:
-    """The model that comes along, without what was exported from it: torch has all strategies."""
+    """The bundled model, without what was exported from it: torch has all strategies."""
     place = tmp_path_factory.mktemp("en-de")
     shutil.copytree(bundled_model(), place, ignore=shutil.ignore_patterns("onnx"), dirs_exist_ok=True)
     return ServedModel.load("en-de", place)

@@ -70,7 +70,7 @@ def test_the_others_go_on_when_a_host_is_cut_off(tmp_path: Path) -> None:
                     os.killpg(agent.pid, signal.SIGKILL)
                     agent.wait()
     said = [(tmp_path / f"host{number}.log").read_text() for number in (1, 2, 3)]
-    assert all("cannot go on" in text for text in said)  # the third one too, which has no quorum alone
+    assert all("cannot continue" in text for text in said)  # the third one too, which has no quorum alone
     assert sum(f"going on with {output} at step" in text for text in said) == 1
     assert "60 steps at step 60" not in said[2]
     compare(tmp_path / "alone", output)

@@ -258,7 +258,7 @@ def test_distilling_refuses_another_job(tmp_path: Path) -> None:
         list(distill(made(), ["other", *lines[1:]], output))
     (tmp_path / "x.a.partial").write_text("")
     with (
-        pytest.raises(ValueError, match=r"x\.a\.partial must have at least \d+ bytes to go on, got 0"),
+        pytest.raises(ValueError, match=r"x\.a\.partial must have at least \d+ bytes to resume, got 0"),
         files(tmp_path / "x"),
     ):
         pass

@@ -16,7 +16,7 @@ from pcfgnat.training import TrainConfig, train
 
 
 def main(path: Path) -> int:
-    """Train; the last line of what is printed says what went wrong."""
+    """Train; the last line printed is the reason of a failure."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         result = train(load_config(TrainConfig, path))

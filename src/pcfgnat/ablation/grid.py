@@ -112,7 +112,7 @@ def read_grid(config: str, assignments: Sequence[str], output: Path | None) -> G
 
 
 def _changes(name: str, value: Any) -> list[str]:
-    """Say in terms of the training config what a value means."""
+    """Return the settings of the recipe that a value stands for."""
     if name != GLANCING:
         return [f"{SHORT.get(name, name)}={'none' if value is None else json.dumps(value)}"]
     if value not in ("on", "off", True, False):
@@ -121,5 +121,5 @@ def _changes(name: str, value: Any) -> list[str]:
 
 
 def _file_name(value: Any) -> str:
-    """Make a part of a file name of a value; of a path, its last part."""
+    """Return a value as a part of a file name; of a path, its last part."""
     return re.sub(r"[^\w.+-]+", "-", str(value).rstrip("/").rsplit("/", 1)[-1])

@@ -29,9 +29,9 @@ class CellError(ValueError):
 
 
 def ablate(grid: Grid, judge: Judge, say: Say) -> list[Outcome]:
-    """Train and judge every cell; called again, go on where it stopped.
+    """Train and evaluate every cell; called again, resume where it stopped.
 
-    The failure of a cell is recorded, and the others go on; called again, it is tried again.
+    The failure of a cell is recorded, and the others continue; called again, it is retried.
     """
     cells = grid.cells()
     plan = [(cell, decoding) for cell in cells for decoding in grid.decodings()]
@@ -80,7 +80,7 @@ def _tried(
 
 
 def _train(cell: Cell, claim: int, say: Say) -> None:
-    """Train in a process of its own, or go on with it; its output goes to a file beside the run.
+    """Train in a separate process, or resume; its output goes to a file beside the run.
 
     The process ends when ours does, having saved. Until then it keeps the claim on the whole grid.
     """
@@ -132,7 +132,7 @@ def _known(path: Path) -> list[Outcome]:
 
 @contextmanager
 def _claimed(directory: Path) -> Iterator[int]:
-    """Keep other calls out."""
+    """Exclude other calls."""
     handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if not lock(handle):

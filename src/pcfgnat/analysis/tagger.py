@@ -20,7 +20,7 @@ Tagger = Callable[[Sequence[str]], list[str]]
 
 @lru_cache(maxsize=1)
 def english_tagger() -> Tagger:
-    """Load the tagger; complain if it is not installed, or its weights are not the known ones."""
+    """Load the tagger; raise an error if it is not installed, or its weights are not the known ones."""
     spec = find_spec("textblob_aptagger")  # found, and never imported
     if spec is None or spec.origin is None or find_spec("nltk") is None:
         raise AnalysisError(MISSING)

@@ -21,7 +21,7 @@ WORD = re.compile(
 class Words:
     """A sentence cut into words: `word_of[i]` is the index of piece i's word.
 
-    A piece is unfinished if its word goes on after it.
+    A piece is unfinished if its word continues after it.
     """
 
     words: tuple[str, ...]

@@ -44,13 +44,13 @@ def machine() -> dict[str, Any]:
 
 
 def free_memory() -> int | None:
-    """Return how many bytes processes can still take; none where the system does not say."""
+    """Return how many bytes processes can still take; none where the system does not report it."""
     known = _fields(MEMORY_INFO).get("MemAvailable")
     return None if known is None else int(known.split()[0]) * 1024
 
 
 def summary(facts: dict[str, Any]) -> str:
-    """Say in a line what stands in a description."""
+    """Return a description in one line."""
     versions = ", ".join(f"{name} {found}" for name, found in facts["packages"].items() if found)
     return (
         f"{facts['processor']} ({' '.join(facts['flags']) or 'no known flags'}), {facts['cores']} cores, "

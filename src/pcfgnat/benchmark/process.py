@@ -14,7 +14,7 @@ SHOWN_OF_STDERR = 300
 
 
 class ContenderError(RuntimeError):
-    """A contender that cannot go on; the others can."""
+    """A contender that cannot continue; the others can."""
 
 
 class Worker:

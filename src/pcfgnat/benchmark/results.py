@@ -86,7 +86,7 @@ class Results:
         return sorted({sample.threads for sample in self.samples})
 
     def save(self, directory: Path) -> None:
-        """Write everything; a file that is there already is replaced whole."""
+        """Write everything; an existing file is replaced atomically."""
         directory.mkdir(parents=True, exist_ok=True)
         content = json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
         write_atomically(directory / RESULTS, content.encode())

@@ -128,7 +128,7 @@ class _Measurement:
         return len(taken) >= LEAST_ROUNDS and sum(map(sum, taken)) >= self._plan.seconds
 
     def _attempt(self, contender: Contender, action: Callable[[], None]) -> None:
-        """Let a contender do something; if it fails, it is out, and the others go on."""
+        """Run an action of a contender; if it fails, the contender is dropped, and the others continue."""
         try:
             action()
         except ContenderError as error:
@@ -137,6 +137,6 @@ class _Measurement:
             tqdm.write(f"{contender.name} is left out: {error}", file=sys.stderr)
 
     def _left(self, turn: int) -> str:
-        """Say how long it will take, judging by the last round."""
+        """Return the time left, estimated from the last round, as text."""
         seconds = sum(self._last.values()) * (self._plan.rounds + 1 - turn)
         return f", about {timedelta(seconds=round(seconds))} left" if turn else ""

@@ -71,15 +71,15 @@ def quality_table(results: Results, threads: int) -> Table:
 
 
 def failures(results: Results) -> str:
-    """Say what is missing and why."""
+    """Return the missing contenders with the reasons, one per line."""
     return "\n".join(f"{name}: {reason}" for name, reason in results.failures.items())
 
 
 def heading(results: Results) -> str:
-    """Say where and how it was measured."""
+    """Return a line about the machine and the versions measured."""
     return f"Measured on {summary(results.machine)}."
 
 
 def counted(threads: int) -> str:
-    """Say how many threads."""
+    """Return a number of threads as text."""
     return f"{threads} thread{'s' if threads > 1 else ''}"

@@ -36,7 +36,7 @@ class Server:
         return self._runner
 
     def load(self, contender: dict[str, Any], threads: int) -> dict[str, Any]:
-        """Load a contender, and say how long it took and how much memory it takes."""
+        """Load a contender, and report the time it took and the memory it uses."""
         start = time.perf_counter()
         self._runner = self._load(Contender.from_dict(contender), threads)
         return {"seconds": time.perf_counter() - start, "memory": peak_memory()}

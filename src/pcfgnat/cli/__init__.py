@@ -37,7 +37,7 @@ from pcfgnat.progress import VERBOSITY, Verbosity
 DESCRIPTION = """\
 Parallel translation with right-heavy probabilistic context-free grammars.
 
-  echo "Hello." | pcfgnat translate        translate with the model that comes along
+  echo "Hello." | pcfgnat translate        translate with the bundled model
   pcfgnat prepare … && pcfgnat train …     make a model of your own
   pcfgnat COMMAND --help                   say what a command can do
 """
@@ -103,7 +103,7 @@ def _failed(code: int, message: str) -> int:
 
 
 def _ended(code: int) -> int:
-    """Let go what is still to be written; if that fails, Python shall not complain about it once more."""
+    """Flush stdout; if that fails, keep Python from reporting it again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _message(error: Exception) -> str:
-    """Say what went wrong in one line."""
+    """Return an error as one line of text."""
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename is not None else ""
         return f"{place}{error.strerror}"

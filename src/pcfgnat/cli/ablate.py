@@ -17,8 +17,8 @@ An axis is a setting of the recipe with its values, such as optimiser.rate=1e-3,
   data=DIR,DIR         what to train on, such as raw and distilled text
   decode=…, beta=…     ways to decode: these need no further training
 
-A setting with one value holds for all. Interrupted or killed, the same command goes on; what is finished is
-not done again. A cell that fails is recorded, and the others go on.
+A setting with one value applies to all cells. Rerun an interrupted command to resume; finished cells are not
+repeated. A cell that fails is recorded, and the others continue.
 """
 EXAMPLE = """\
 examples:

@@ -58,7 +58,7 @@ def _analysis(
     parser.epilog = EXAMPLE.format(name=name)
     parser.add_argument(
         "models", nargs="*", metavar="CHECKPOINT",
-        help="checkpoints, as NAME=DIR if they shall have names (the model that comes along)",
+        help="checkpoints, as NAME=DIR to name them (default: the bundled model)",
     )  # fmt: skip
     split = "valid" if name == "concentration" else "test"  # as in the paper
     group = parser.add_argument_group("text: either --data, or --source with --target")

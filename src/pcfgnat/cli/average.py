@@ -26,7 +26,7 @@ def add_command(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Average, and say where the result is."""
+    """Average, and print where the result is."""
     import torch
 
     from pcfgnat.checkpoints.averaging import average_checkpoints

@@ -32,7 +32,7 @@ def add_command(commands: Commands) -> None:
         commands, "cluster-translate", "translate a corpus on many machines", DESCRIPTION, run
     )
     parser.epilog = EXAMPLE
-    parser.add_argument("--model", type=Path, metavar="DIR", help="checkpoint (the one that comes along)")
+    parser.add_argument("--model", type=Path, metavar="DIR", help="checkpoint (default: the bundled model)")
     parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="text, not packed")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument(

@@ -41,7 +41,7 @@ def answer_shell(parser: argparse.ArgumentParser) -> None:
 
 
 def completed_by(argument: argparse.Action, completer: Callable[..., list[str]]) -> None:
-    """Let argcomplete ask a function for the values of an argument."""
+    """Register a function that returns the values of an argument to argcomplete."""
     argument.completer = completer  # type: ignore[attr-defined]
 
 

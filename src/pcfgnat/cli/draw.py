@@ -150,7 +150,7 @@ def _lattices(options: argparse.Namespace) -> Iterator[Item]:
 
 
 def _from_json(path: Path, nbest: int) -> Iterator[Item]:
-    """Read translations, or trees alone; complaints name the line."""
+    """Read translations, or trees alone; errors name the line."""
     from pcfgnat.draw import tree_scene
 
     name = "stdin" if str(path) == "-" else str(path)
@@ -160,7 +160,7 @@ def _from_json(path: Path, nbest: int) -> Iterator[Item]:
         try:
             items = _items(_parsed(line), nbest)
             for item in items:
-                tree_scene(item.data)  # complains about what is no tree
+                tree_scene(item.data)  # raises an error if it is not a tree
         except ValueError as error:
             raise ValueError(f"{name} line {number}: {error}") from error
         if not items:

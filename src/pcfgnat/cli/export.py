@@ -53,7 +53,7 @@ def add_command(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Export, and say what it cost."""
+    """Export, and print the cost."""
     output = options.output or options.checkpoint / "onnx"
     if options.ctranslate2:
         _to_ctranslate2(options)

@@ -12,7 +12,7 @@ from pcfgnat.progress import VERBOSITY, Verbosity, is_quiet
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
-    """Give stdout, or a file that has its name once it is complete and `.partial` behind it until then."""
+    """Yield stdout, or a file whose name ends in `.partial` until it is complete."""
     if path is None:
         yield sys.stdout
         return

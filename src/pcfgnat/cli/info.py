@@ -28,7 +28,7 @@ def add_command(commands: Commands) -> None:
         type=Path,
         nargs="?",
         metavar="CHECKPOINT",
-        help="a directory (the model that comes along)",
+        help="a directory (default: the bundled model)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

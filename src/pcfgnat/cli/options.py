@@ -79,7 +79,7 @@ def add_machine_options(parser: argparse.ArgumentParser, batch: int = 32) -> Non
 
 
 def use_machine(options: argparse.Namespace) -> "torch.device":
-    """Set the number of threads, and return the device; complain if it is not there."""
+    """Set the number of threads, and return the device; raise an error if it is not available."""
     import torch
 
     if options.threads is not None:
@@ -131,7 +131,7 @@ def load_translator(
 
 
 def named_paths(systems: Sequence[str]) -> dict[str, Path | None]:
-    """Give every system a name; the embedded model is the only one without a path."""
+    """Return the systems' paths by name; the bundled model is the only one without a path."""
     if not systems:
         return {"embedded": None}
     paths: dict[str, Path | None] = {}

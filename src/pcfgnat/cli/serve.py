@@ -160,7 +160,7 @@ def _access(options: argparse.Namespace, address: str) -> "Access":
 
 
 def _threads(options: argparse.Namespace) -> int | None:
-    """Share the cores among the workers unless told otherwise."""
+    """Share the cores among the workers unless `--threads` is given."""
     from pcfgnat.runtimes.onnx.sessions import available_cores
 
     threads: int | None = options.threads

@@ -16,7 +16,7 @@ class Word:
     """A token of a sentence and its node in the tree; `left` and `right` are positions in the sentence.
 
     text:   what is shown of `piece`, the token itself
-    joined: whether it goes on with the word before it
+    joined: whether it continues the word before it
     depth:  how far below the main chain it hangs
     Probabilities are None where they are not known.
     """
@@ -36,7 +36,7 @@ class Word:
 
 
 def read_tree(tree: Mapping[str, Any]) -> list[Word]:
-    """Read what `ParseTree.to_dict` or JSON gives; complain about anything that cannot be drawn."""
+    """Read what `ParseTree.to_dict` or JSON gives; raise an error for anything that cannot be drawn."""
     if not isinstance(tree, Mapping):
         raise ValueError(f"{EXPECTED}, got {type(tree).__name__}")
     rows = tree.get("nodes")

@@ -76,7 +76,7 @@ def _saved(figure: "Figure", form: str, metadata: dict[str, str | None]) -> byte
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Let matplotlib not complain about fonts: `missing_characters` tells what matters."""
+    """Silence matplotlib's warnings about fonts: `missing_characters` reports what matters."""
     logger = logging.getLogger("matplotlib.font_manager")
     level = logger.level
     logger.setLevel(logging.ERROR)

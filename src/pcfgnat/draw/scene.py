@@ -158,7 +158,7 @@ def stacked(scenes: Sequence[Scene], gap: float = 6.0) -> Scene:
 
 
 def legend(roles: Sequence[tuple[Role, str]]) -> Scene:
-    """Say what boxes of some roles are, and that shades are probabilities."""
+    """Return a legend: what boxes of some roles are, and that shades are probabilities."""
     boxes, labels = [], []
     x = 16.0
     for role, name in roles:

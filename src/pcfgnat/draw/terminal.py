@@ -28,7 +28,7 @@ BLANK: Cell = (" ", "")
 
 
 def draw_terminal(tree: Mapping[str, Any], width: int = 100, colour: bool = False) -> str:
-    """Draw a tree in lines of at most `width` columns; a long sentence goes on below.
+    """Draw a tree in lines of at most `width` columns; a long sentence continues below.
 
     The percentages are the probabilities of each token and of each node's pair of children; a node without
     children has no choice and shows none.
@@ -104,7 +104,7 @@ class _Sheet:
 
 
 def _columns(nodes: Sequence[Node], labels: Iterable[str], room: int) -> list[_Column]:
-    """Give every token columns of its own, for its text and its percentages."""
+    """Return the columns of every token, for its text and its percentages."""
     columns: list[_Column] = []
     start = 0
     for node, following in zip(nodes, [*nodes[1:], None], strict=True):

@@ -52,7 +52,7 @@ def is_wide(character: str) -> bool:
 
 
 def safe(text: str) -> str:
-    """Make a text fit for any file: white space becomes one blank, control characters become visible."""
+    """Return a text for any file: white space becomes one blank, control characters become visible."""
     return "".join(characters(" ".join(text.split()))).replace("␣", " ") if text.strip() else ""
 
 
@@ -118,9 +118,9 @@ def is_special(piece: str) -> bool:
 
 
 def joined_to_previous(pieces: Sequence[str]) -> list[bool]:
-    """Say of each piece whether it goes on with the word before it.
+    """Return for each piece whether it continues the word before it.
 
-    Scripts without blanks between words have no marks that would tell; their pieces stand alone.
+    Scripts without blanks between words have no marks for this; their pieces stand alone.
     """
     marked_starts = any(piece.startswith(SPACE_MARK) for piece in pieces)
     marked_joins = any(piece.endswith(JOIN_MARK) for piece in pieces)

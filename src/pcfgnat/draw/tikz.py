@@ -50,7 +50,7 @@ def scene_tikz(scene: Scene) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Let every character stand for itself."""
+    """Return a text with LaTeX's special characters escaped."""
     return "".join(SPECIAL.get(character, character) for character in text)
 
 

@@ -1,7 +1,7 @@
 """The layout of a parse tree: where everything stands, whatever the format.
 
 Every token has a column of its own, so the sentence reads from left to right. The main chain is one line with
-its words on it; a prefix tree hangs below that line, in front of its word. Long sentences go on in more rows.
+its words on it; a prefix tree hangs below that line, in front of its word. Long sentences wrap.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from pcfgnat.draw.text import safe, shortened, text_width, words_of, wrapped
 MARGIN, PADDING, HEIGHT = 16.0, 9.0, 30.0
 LEVEL, ROW_GAP = 50.0, 26.0
 CHAIN_GAP, NEAR_GAP, JOINED_GAP = 26.0, 10.0, 8.0
-CUT = 28.0  # a line that goes on in the next row
+CUT = 28.0  # a line that continues in the next row
 BRACE = 30.0
 CAPTION = 13.0
 WIDEST = 320.0
@@ -82,7 +82,7 @@ def tree_scene(tree: Mapping[str, Any], caption: str = "", page: int = PAGE) -> 
 
 
 def check_page(page: int) -> None:
-    """Complain about a page on which nothing has room."""
+    """Raise an error if a page is too narrow."""
     if page < MIN_PAGE:
         raise ValueError(f"the page must be at least {MIN_PAGE} wide, got {page}")
 
@@ -131,7 +131,7 @@ def _in_rows(groups: Sequence[range], parts: Sequence[range]) -> list[list[tuple
 
 
 def _columns(words: Sequence[Word]) -> list[Place]:
-    """Give every word its columns on an endless line."""
+    """Return the columns of every word on an endless line."""
     columns: list[Place] = []
     for word in words:
         left = 0.0

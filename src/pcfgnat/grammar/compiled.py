@@ -60,7 +60,7 @@ def is_writable(directory: Path) -> bool:
 
 @cache
 def sources_digest() -> bytes:
-    """Return a checksum of all kernels: one that calls another is compiled anew when either changes."""
+    """Return a checksum of all kernels: one that calls another is recompiled when either changes."""
     files = [*PACKAGE.glob("**/kernels.py"), *PACKAGE.glob("**/kernels/*.py")]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).digest()
 
@@ -141,5 +141,5 @@ class _Locator:
         return sources_digest()
 
     def get_disambiguator(self) -> str:
-        """Tell functions of the same name apart."""
+        """Return what distinguishes functions of the same name."""
         return str(self._line)

@@ -174,7 +174,7 @@ class ParseTree:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ParseTree":
-        """Read what `to_dict` wrote; complain about anything that is not a tree."""
+        """Read what `to_dict` wrote; raise an error for anything that is not a tree."""
         try:
             support = SupportTree(_whole(data["chain_length"]), _whole(data["prefix_depth"]))
             rows = list(data["nodes"])

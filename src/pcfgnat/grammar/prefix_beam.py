@@ -37,7 +37,7 @@ class PrefixBeam:
         return best, _log_add(*beam[best])
 
     def _extend(self, beam: dict[Prefix, Ends], slot: np.ndarray, tokens: list[int]) -> dict[Prefix, Ends]:
-        """Let every prefix emit a blank, its last token again, or a new token in this slot."""
+        """Extend every prefix in this slot by a blank, its last token again, or a new token."""
         extended: dict[Prefix, Ends] = {}
 
         def add(prefix: Prefix, in_blank: float, on_token: float) -> None:

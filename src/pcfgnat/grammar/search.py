@@ -59,7 +59,7 @@ class Search:
         return [min(pair) for pair in zip(self.max_length, longest, strict=True)]
 
     def require(self, *strategies: str) -> None:
-        """Complain unless the strategy is one of these."""
+        """Raise an error unless the strategy is one of these."""
         if self.strategy not in strategies:
             raise ValueError(f"strategy must be one of {', '.join(strategies)}, got {self.strategy!r}")
 

@@ -49,7 +49,7 @@ def target_emissions(
 
 
 def with_columns(target: Padded) -> Padded:
-    """Give a batch of nothing but empty targets a column of padding, so that there is something to index."""
+    """Return the targets; if all are empty, with a column of padding, so that they can be indexed."""
     return target if target.ids.shape[1] else Padded(target.ids.new_zeros(len(target.ids), 1), target.lengths)
 
 

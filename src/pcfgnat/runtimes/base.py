@@ -39,7 +39,7 @@ class Frames(Runtime, Protocol):
 
     @property
     def framing(self) -> Framing:
-        """Tells the blank."""
+        """The framing, which has the blank."""
 
     def frames(self, sources: Sources) -> Iterator[tuple[Sequence[int], Sequence["SlotScores"]]]:
         """Yield groups of sources that were run together, as indices, and their slots."""

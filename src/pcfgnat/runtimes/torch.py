@@ -65,7 +65,7 @@ class TorchFrames(TorchRuntime):
 
     @property
     def framing(self) -> Framing:
-        """Tells the blank."""
+        """The framing, which has the blank."""
         return self._network.framing
 
     def frames(self, sources: Sources) -> Iterator[tuple[Sequence[int], Sequence["TensorSlots"]]]:

@@ -58,7 +58,7 @@ TAGS = ("body", "own", "libre")
 
 
 def _style(body: Any) -> str:
-    """Tell the two kinds of requests apart: LibreTranslate's has `q`."""
+    """Return the kind of a request: LibreTranslate's has `q`."""
     return "libre" if isinstance(body, LibreRequest) or (isinstance(body, dict) and "q" in body) else "own"
 
 
@@ -70,7 +70,7 @@ TranslateBody = Annotated[
 def create_app(
     models: Mapping[str, ServedModel], limits: Limits | None = None, access: Access | None = None
 ) -> FastAPI:
-    """Make the application; its models start and stop with it."""
+    """Create the application; its models start and stop with it."""
     service, access = Service(models, limits or Limits()), access or Access()
 
     @asynccontextmanager
@@ -182,7 +182,7 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Say what is wrong with a request, without repeating what it contains."""
+    """Report what is wrong with a request, without repeating its contents."""
     assert isinstance(error, RequestValidationError)
     entries = error.errors()
     status = 400 if any(entry["type"] == "json_invalid" for entry in entries) else 422

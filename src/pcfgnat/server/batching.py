@@ -100,7 +100,7 @@ class Batcher(Generic[Key, Result]):
             await self._answer(self._taken(first.key))
 
     async def _gather(self, first: "_Job[Key, Result]") -> None:
-        """Give others a moment to join the first."""
+        """Wait a moment for others to join the first."""
         loop = asyncio.get_running_loop()
         while not self._closing and sum(self._like(first.key).values()) < self._limits.batch:
             left = first.arrived + self._limits.wait - loop.time()
@@ -149,7 +149,7 @@ class Batcher(Generic[Key, Result]):
                 job.future.set_result(Answer(own, start - job.arrived, worked, len(texts)))
 
     async def _failed(self, jobs: "list[_Job[Key, Result]]", error: Exception) -> None:
-        """Let one request's failure be its own: the others are tried again without it."""
+        """Isolate the request that failed: the others are retried without it."""
         if len(jobs) > 1:
             for job in jobs:
                 await self._answer([job])

@@ -120,7 +120,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Give the body once more, then what comes after it."""
+    """Return a receiver that yields the body once more, then what follows it."""
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

@@ -27,7 +27,7 @@ class Task:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A translator, for one thread at a time, and what to say about it."""
+    """A translator, for one thread at a time, and its description."""
 
     translator: Translator
     facts: ModelFacts
@@ -36,7 +36,7 @@ class ServedModel:
     def load(
         cls, name: str, directory: Path | None, device: object = "cpu", onnx: OnnxOptions | None = None
     ) -> "ServedModel":
-        """Load a checkpoint or an exported model; without a directory the one that comes along."""
+        """Load a checkpoint or an exported model; without a directory the bundled one."""
         place = model_directory(directory)
         about = describe_model(place)
         translator = Translator.load(place, device, onnx=onnx)

@@ -72,7 +72,7 @@ class Service:
         return libre_answer(wanted, found["translations"])
 
     async def explain(self, wanted: ExplainRequest, request: Request) -> Data:
-        """Say what the nodes of a text's translation could have been."""
+        """Return every node that a text's translation could have used."""
         start = time.perf_counter()
         facts = self._facts(wanted.model)
         task = Task(self._options(facts, wanted.decode, wanted.beta, nbest=1), explain=wanted.top)
@@ -144,7 +144,7 @@ def _settings(facts: ModelFacts, task: Task) -> Data:
 
 
 def _timing(answer: Answer[Any], start: float) -> dict[str, float]:
-    """Say where the time went."""
+    """Return the time spent in the queue, in the model, and in total."""
     return {
         "queue_ms": _milliseconds(answer.waited),
         "model_ms": _milliseconds(answer.worked),

@@ -1,4 +1,4 @@
-"""Files and directories that are there whole or not at all, and stay so when the power fails."""
+"""Files and directories that exist completely or not at all, even after a power failure."""
 
 import fcntl
 import hashlib
@@ -15,7 +15,7 @@ class StorageError(ValueError):
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
-    """Give a directory to write into, which gets its name once everything in it is on the disk.
+    """Yield a directory to write into, which gets its name once everything in it is on the disk.
 
     It lies beside `path` until then. After an error nothing is left of it; what a killed process leaves is
     removed by the next one that writes to `path`.
@@ -61,9 +61,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replaced_directory(path: Path, marker: str) -> Iterator[Path]:
-    """Give a directory to write into that takes the place of `path` once it is whole.
+    """Yield a directory to write into that takes the place of `path` once it is complete.
 
-    What is there already is replaced only if it is empty or has a file of the name `marker`.
+    An existing directory is replaced only if it is empty or has a file of the name `marker`.
     """
     fresh, old = (path.with_name(f".{path.name}.{suffix}") for suffix in ("new", "old"))
     try:

@@ -86,7 +86,7 @@ class GrowingFiles:
         )
 
     def finish(self) -> None:
-        """Give the files their names."""
+        """Rename the files to their final names."""
         self._save(replace(self.progress, complete=True))
         self._rename()
 
@@ -159,9 +159,9 @@ class _Growing:
         self._file.close()
 
     def _read(self, path: Path, expected: str) -> None:
-        """Look whether what should be there is there."""
+        """Read the file, and check that it has the expected content."""
         if (found := self._file.seek(0, os.SEEK_END)) < self.size:
-            raise ValueError(f"{path} must have at least {self.size} bytes to go on, got {found}")
+            raise ValueError(f"{path} must have at least {self.size} bytes to resume, got {found}")
         self._file.seek(0)
         left = self.size
         while left and (block := self._file.read(min(BLOCK, left))):

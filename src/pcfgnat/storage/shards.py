@@ -74,7 +74,7 @@ class ShardedFile:
 
     @classmethod
     def begun(cls, source: Path, output: Path, job: Mapping[str, str], shard_lines: int) -> "ShardedFile":
-        """Cut an input into shards, or go on with what was begun; it must be the same job then."""
+        """Cut an input into shards, or resume a job, which must be the same then."""
         if source.suffix == ".gz":
             raise ValueError(
                 f"the input must be unpacked, so that each worker can read its part, got {source}"
@@ -106,7 +106,7 @@ class ShardedFile:
         return [shard for shard in self.shards if shard.name not in there]
 
     def merge(self) -> None:
-        """Put all shards together in order; an output that is there already is replaced."""
+        """Join all shards in order; an existing output is replaced."""
         partial = self.output.with_name(f".{self.output.name}.partial")
         with partial.open("wb") as whole:
             for shard in self.shards:

@@ -115,7 +115,7 @@ class DAG(ByLength):
         return self.rule_usage().expected_length
 
     def infeasible(self, target: Padded) -> dict[int, str]:
-        """Say which targets have probability 0, and why."""
+        """Return the targets that have probability 0, by index, and the reason."""
         reasons = {}
         for index in (~self.posterior(target).feasible).nonzero().flatten().tolist():
             length, vertices = int(target.lengths[index]), int(self.num_nodes[index])

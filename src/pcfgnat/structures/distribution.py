@@ -258,7 +258,7 @@ class SequenceDistribution(ABC):
 
     @abstractmethod
     def infeasible(self, target: Padded) -> dict[int, str]:
-        """Say which targets have probability 0, and why."""
+        """Return the targets that have probability 0, by index, and the reason."""
 
 
 def check_lengths(lengths: Tensor, batch: int, low: int, high: int, name: str = "lengths") -> None:

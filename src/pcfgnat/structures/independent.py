@@ -60,7 +60,7 @@ class Independent(SequenceDistribution):
         return IndependentPosterior(self, target)
 
     def infeasible(self, target: Padded) -> dict[int, str]:
-        """Say which targets have probability 0, and why."""
+        """Return the targets that have probability 0, by index, and the reason."""
         reasons = {}
         for index in (~self.posterior(target).feasible).nonzero().flatten().tolist():
             given, expected = int(target.lengths[index]), int(self.lengths[index])

@@ -52,7 +52,7 @@ class Batches:
         return self.resume_at(0)
 
     def resume_at(self, batch: int) -> Iterator[list[int]]:
-        """Go on with batch number `batch`, as if those before it had been taken."""
+        """Resume at batch number `batch`, as if those before it had been taken."""
         if not 0 <= batch <= len(self):
             raise ValueError(f"batch must be in 0 … {len(self)}, got {batch}")
         return (self[index] for index in range(batch, len(self)))

@@ -32,7 +32,7 @@ class CleaningSettings:
             raise ValueError(f"max_ratio must be at least 1, got {self.max_ratio}")
 
     def fault(self, texts: tuple[str, str], ids: IdsPair) -> str | None:
-        """Say what is wrong with a pair by itself."""
+        """Return what is wrong with a pair by itself, if anything."""
         shorter, longer = sorted((len(ids[0]), len(ids[1])))
         if shorter <= 2:
             return "empty"

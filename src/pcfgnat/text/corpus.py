@@ -97,7 +97,7 @@ class ParallelCorpus:
         return self._target.lengths
 
     def verify(self) -> None:
-        """Read everything and complain if a checksum is not what it was, or an id none of the vocabulary."""
+        """Read everything; raise an error if a checksum is wrong, or an id is not in the vocabulary."""
         self._source.verify(self.vocabulary_size)
         self._target.verify(self.vocabulary_size)
 
@@ -141,7 +141,7 @@ class CorpusWriter:
 
 @contextmanager
 def write_corpus(directory: Path, vocabulary_size: int) -> Iterator[CorpusWriter]:
-    """Write a corpus that is there whole or, after an error, not at all."""
+    """Write a corpus that exists completely or, after an error, not at all."""
     with atomic_directory(directory) as partial, CorpusWriter(partial, vocabulary_size) as writer:
         yield writer
 

@@ -41,7 +41,7 @@ class DuplicateFinder:
             self._count += 1
 
     def found(self) -> Bool[np.ndarray, "n"]:
-        """Tell for each pair whether an equal one came before it. The array lies on disk."""
+        """Return for each pair whether an equal one came before it. The array is on disk."""
         self._hashes.flush()
         if self._count == 0:
             return np.zeros(0, np.bool_)

@@ -27,7 +27,7 @@ class TextPair:
 
 
 class PairReader:
-    """The pairs of two files in chunks of bounded size; the hashes are there when all were read."""
+    """The pairs of two files in chunks of bounded size; the hashes are available when all were read."""
 
     def __init__(self, pair: TextPair) -> None:
         self.paths = (pair.source, pair.target)

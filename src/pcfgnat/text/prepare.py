@@ -210,7 +210,7 @@ def _check_readable(pair: TextPair) -> None:
 
 
 def _check_held_out(settings: PrepareSettings) -> None:
-    """Read valid and test through, so that their mistakes are told before the long work."""
+    """Read valid and test through, so that their mistakes are reported before the long work."""
     readers = [PairReader(pair) for split in SPLITS if split != "train" for pair in settings.pairs(split)]
     for _ in _chunks(readers, "checking"):
         pass

@@ -142,7 +142,7 @@ class Prepared:
         return Shortlist.load(path)
 
     def verify(self) -> None:
-        """Read everything and complain if a checksum is wrong."""
+        """Read everything; raise an error if a checksum is wrong."""
         self.shortlist()
         for split in self.report.splits:
             self.corpus(split).verify()

@@ -145,7 +145,7 @@ class Learner:
         return loss.sentences if self.objective.weight == "sentences" else loss.tokens
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything that must be restored to go on, to the first process; all of them must ask."""
+        """Return everything that must be restored to resume, to the first process; all of them must ask."""
         mean = {} if self.ema is None else prefixed("ema", own_weights(self.ema.network))
         own = {
             **prefixed("model", own_weights(self.network)),

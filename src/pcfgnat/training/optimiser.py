@@ -58,7 +58,7 @@ def restore_memory(
     tensors: Mapping[str, Tensor],
     placed_like: Callable[[Tensor, Tensor], Tensor],
 ) -> None:
-    """Give the optimiser back what it remembered, each tensor stored like the parameter it belongs to."""
+    """Restore the optimiser's state, each tensor stored like the parameter it belongs to."""
     parameters = dict(network.named_parameters())
     for key, value in tensors.items():
         name, entry = key.rsplit("/", 1)

@@ -20,7 +20,7 @@ from pcfgnat.training.schedule import Limits, rate
 
 
 def end_reason(config: TrainConfig, state: RunState) -> str | None:
-    """Say why a run is at its end, if it is."""
+    """Return why a run is at its end, if it is."""
     patience = config.validation.patience
     if patience is not None and state.stale >= patience:
         return f"no better BLEU in {state.stale} validations"

@@ -1,4 +1,4 @@
-"""Translations of a whole file, which go on after any interruption; also a teacher's as training targets."""
+"""Translations of a whole file, which resume after any interruption; also a teacher's as training targets."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ def training_sources(prepared: Prepared, say: Callable[[str], None]) -> Iterator
 
 
 def _skip(lines: Iterator[str], progress: Progress, hashed: "hashlib._Hash") -> None:
-    """Read past what is translated already, and complain if it is another text."""
+    """Read past what is translated already; raise an error if it is another text."""
     for line in islice(lines, progress.lines):
         hashed.update(f"{line}\n".encode())
     if hashed.hexdigest() != progress.read_sha256:

@@ -89,7 +89,7 @@ class Glancing:
             return shown, {name: int(mask.sum()) / tokens for name, mask in shares.items()}
 
     def forced(self, emit: Float[Tensor, "B m K"], local: Padded, shown: Revealed) -> Float[Tensor, "B m K"]:
-        """Let nodes that were shown a token emit nothing else, if that is wanted."""
+        """Return the emissions; with `force_emit`, nodes that were shown a token emit nothing else."""
         if not self.force_emit:
             return emit
         own = local.ids.gather(1, shown.position).unsqueeze(2)

@@ -6,7 +6,7 @@ RUN_PRODUCTS = 60e6  # multiplications that take as long as what a run costs how
 
 
 def tokens_of_a_run(weights: int, nodes: int) -> float:
-    """Say how many source tokens cost as much as starting the network once; never less than one.
+    """Return how many source tokens cost as much as starting the network once; never less than one.
 
     weights: of the network; nodes: of the canvas for each source token. Large networks make tokens dear.
     """

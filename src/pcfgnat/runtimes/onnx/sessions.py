@@ -52,7 +52,7 @@ def open_session(path: Path, threads: int, required: Collection[str] = ()) -> Se
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says, without what follows below."""
+    """Return the first line of an error's message, or the error's name."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 

@@ -72,7 +72,7 @@ class CTC(SequenceDistribution):
         return CTCPosterior(self, target)
 
     def infeasible(self, target: Padded) -> dict[int, str]:
-        """Say which targets have probability 0, and why."""
+        """Return the targets that have probability 0, by index, and the reason."""
         sentences = target.to_lists()
         reasons = {}
         for index in (~self.posterior(target).feasible).nonzero().flatten().tolist():

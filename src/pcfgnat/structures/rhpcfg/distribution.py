@@ -81,7 +81,7 @@ class RHPCFG(ByLength):
         return self.rule_usage().expected_length
 
     def infeasible(self, target: Padded) -> dict[int, str]:
-        """Say which targets have probability 0, and why."""
+        """Return the targets that have probability 0, by index, and the reason."""
         reasons = {}
         for index in (~self.posterior(target).feasible).nonzero().flatten().tolist():
             length, support = int(target.lengths[index]), self.support(index)

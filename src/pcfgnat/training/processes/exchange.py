@@ -80,7 +80,7 @@ class Alone(WholeNetworks):
 
 
 class Replicated(WholeNetworks):
-    """Gradients are exchanged while the backward pass goes on (torch's DDP)."""
+    """Gradients are exchanged during the backward pass (torch's DDP)."""
 
     def __init__(self, step: Step) -> None:
         self._parallel = DistributedDataParallel(step, gradient_as_bucket_view=True)

@@ -56,7 +56,7 @@ class Workers:
         return float(told)
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says so."""
+        """Whether it is true in any process."""
         if self.size == 1:
             return flag
         told = torch.tensor([int(flag)])
@@ -64,7 +64,7 @@ class Workers:
         return bool(told)
 
     def wait(self) -> None:
-        """Go on when all processes are here."""
+        """Wait until all processes are here."""
         self.any(False)
 
     @contextmanager
@@ -77,7 +77,7 @@ class Workers:
             self.wait()
 
     def seed(self, *numbers: int) -> None:
-        """Let each process draw numbers of its own in a step, the same ones whenever the step is done again.
+        """Seed each process differently in a step, in the same way whenever the step is repeated.
 
         A process alone has its generator saved and restored instead.
         """
@@ -115,8 +115,8 @@ def joined(config: DistributedConfig, device: torch.device) -> Iterator[Workers]
         yield workers
     except RuntimeError as error:
         raise TrainingError(
-            f"process {workers.rank} of {size} cannot go on: {_first_line(error)}; started again, the run "
-            "goes on from its last save"
+            f"process {workers.rank} of {size} cannot continue: {_first_line(error)}; restart the run to "
+            "resume from its last save"
         ) from error
     dist.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""Figures of a run as tables that grow: CSV files, and TensorBoard if it is there."""
+"""Figures of a run as tables that grow: CSV files, and TensorBoard if it is installed."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ Value = int | float | str
 
 
 class CsvLog:
-    """A table with a row for some steps; rows beyond the step at which the run goes on are dropped.
+    """A table with a row for some steps; rows beyond the step at which the run resumes are dropped.
 
     New columns may come with any row; the file is then written anew. Without a path nothing is written.
     """
@@ -58,9 +58,9 @@ class CsvLog:
                 self.columns = list(reader.fieldnames or [])
                 self.rows = [row for row in reader if _whole(row) and int(row["step"]) <= step]
             except csv.Error as error:
-                raise TrainingError(f"{path} is damaged: {error}; move it away to go on") from error
+                raise TrainingError(f"{path} is damaged: {error}; move it away to resume") from error
         if self.columns and "step" not in self.columns:
-            raise TrainingError(f"{path} is damaged: it must have a column step; move it away to go on")
+            raise TrainingError(f"{path} is damaged: it must have a column step; move it away to resume")
 
     def _text(self, rows: list[dict[str, str]]) -> str:
         text = io.StringIO()

@@ -1,4 +1,4 @@
-"""What a run says while it goes on: a bar on a terminal, lines elsewhere."""
+"""What a run prints: a progress bar on a terminal, lines elsewhere."""
 
 import sys
 from datetime import timedelta
@@ -47,7 +47,7 @@ class Reporter:
             self._bar.write(text, file=sys.stderr)
 
     def step(self, step: int, progress: float, seconds: float) -> None:
-        """Move the bar."""
+        """Update the progress bar."""
         if self._start is None:
             self._start = (progress, seconds)
         if self._bar is not None:
@@ -57,7 +57,7 @@ class Reporter:
             self._bar.update(0)
 
     def row(self, row: dict[str, Value], progress: float, steps_per_second: float) -> None:
-        """Tell the figures of a row of the log."""
+        """Print the figures of a row of the log."""
         shown = "".join(f", {name} {row[name]:.3f}" for name in SHOWN if name in row)
         rates = f"{steps_per_second:.2f} steps/s, {row['tokens_per_second']:.0f} tokens/s"
         self._figures = f", epoch {row['epoch']:.2f}{shown}, {rates}"
@@ -66,7 +66,7 @@ class Reporter:
             self.say(f"{100 * progress:5.1f} %  step {row['step']}{self._figures}{self._bleu}{left}")
 
     def validated(self, scores: Scores, step: int, best: Best) -> None:
-        """Tell what a validation found, and its BLEU in all lines to come."""
+        """Print the result of a validation, and its BLEU in all following lines."""
         self._bleu = f", BLEU {scores.bleu:.2f} (best {best.bleu:.2f})"
         found = f"BLEU {scores.bleu:.2f} (best {best.bleu:.2f} at step {best.step})"
         ratio = f"length ratio {scores.length_ratio:.3f}"

@@ -1,4 +1,4 @@
-"""The directory of a run: who may write to it, and what must be cleared away before it goes on."""
+"""The directory of a run: who may write to it, and what must be removed before it resumes."""
 
 import os
 import shutil
@@ -99,7 +99,7 @@ def _clear_partial(path: Path) -> None:
 
 
 def _clear_all(path: Path) -> None:
-    """Begin anew: there was no save, so nothing can be gone on with."""
+    """Start over: no save exists, so nothing can be resumed."""
     for name in OWN:
         left = path / name
         if left.is_dir():

@@ -1,4 +1,4 @@
-"""All that a run needs to go on exactly where it was, on the disk.
+"""All that a run needs to resume exactly where it was, on the disk.
 
 `state/` has one directory for each of the last two saves: tensors in `state.safetensors`, the rest in
 `state.toml`, with the checksums of both. A save appears whole, and the last but one goes only then.
@@ -139,7 +139,7 @@ class StateStore:
             return found
         if saves:
             raise TrainingError(
-                f"no save in {self.directory} is whole; remove {self.directory} to begin anew"
+                f"no save in {self.directory} is whole; delete {self.directory} to start over"
             )
         return None
 
