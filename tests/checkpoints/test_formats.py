@@ -91,5 +91,5 @@ def test_bad_metadata_of_format_1_is_named(key: str, value: object, message: str
 def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.toml"
     path.write_text("format = 9\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="format must be one of 2, got 9"):
+    with pytest.raises(ConfigError, match="format must be 1 or 2, which this version reads, got 9"):
         load_metadata(path)

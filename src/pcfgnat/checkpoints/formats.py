@@ -22,7 +22,9 @@ def load_metadata(path: Path) -> Metadata:
     """Read `checkpoint.toml` of any format."""
     data = load_toml(path)
     try:
-        return from_dict(Metadata, lifted(data) if data.get("format") == 1 else data)
+        if (found := data.get("format")) not in (1, 2):
+            raise ConfigError(f"format must be 1 or 2, which this version reads, got {found!r}")
+        return from_dict(Metadata, lifted(data) if found == 1 else data)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 
