@@ -144,6 +144,28 @@ def test_paths_of_an_unnormalised_graph_have_their_shares() -> None:
     check_frequencies(bent.grammar(), drawn)
 
 
+def test_a_grammar_without_a_derivation_names_its_dead_end() -> None:
+    grammar = random_grammar(SupportTree(4, 1), [4])
+    chain = grammar.scores.chain.clone()
+    chain[0, 0, 0, 2:] = -math.inf  # from the root to node 1 only
+    chain[0, 1] = -math.inf
+    stuck = RHPCFG(RuleScores(chain, grammar.scores.prefix, grammar.scores.emit), grammar.chain_lengths)
+    assert stuck.log_normaliser().tolist() == [-math.inf]
+    with pytest.raises(
+        ValueError, match="sentence 0: main-chain node 1 must have a rule of non-zero probability"
+    ):
+        stuck.sample()
+
+
+def test_a_dead_end_beside_a_way_out_is_never_drawn() -> None:
+    grammar = random_grammar(SupportTree(4, 0), [4])
+    chain = grammar.scores.chain.clone()
+    chain[0, 1] = -math.inf
+    partly = RHPCFG(RuleScores(chain, grammar.scores.prefix, grammar.scores.emit), grammar.chain_lengths)
+    drawn = partly.samples(100, torch.Generator().manual_seed(0))[0]
+    assert {hypothesis.nodes for hypothesis in drawn} == {(1, 4), (1, 3, 4)}
+
+
 def check_frequencies(grammar: RHPCFG, drawn: Counter[tuple[int, ...]]) -> None:
     """Five standard deviations at most from the share of each set of symbols."""
     weights = outcomes(grammar, 0)

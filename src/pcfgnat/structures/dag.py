@@ -172,7 +172,8 @@ class DAG(ByLength):
         grammar = self.grammar()
         if grammar.is_normalised():
             return self._legal_transitions()
-        return grammar.normalised().scores.chain[:, :, 0]
+        legal = legal_chain_rules(self.tree, self.num_nodes)[:, :, 0]
+        return grammar.normalised().scores.chain[:, :, 0].masked_fill(~legal, NEG_INF)
 
     def parse_tree(self, index: int, path: Sequence[int], tokens: Sequence[int]) -> ParseTree:
         """Return the right-branching tree over these vertices and tokens, with their probabilities."""

@@ -156,12 +156,15 @@ class RHPCFG(ByLength):
         """Return the normalised grammar of the same distribution over derivations and tokens.
 
         Every derivation keeps its share of the total weight, which no normalisation node by node achieves.
+        A grammar without any derivation has no such distribution and keeps its rules.
         """
         free = self._free()
         found = totals(free)
+        possible = (found.total > NEG_INF)[:, None, None]
+        chain = torch.where(possible.unsqueeze(3), found.chain, free.chain)
+        prefix = torch.where(possible, found.prefix, free.prefix)
         total = torch.where(free.symbols == NEG_INF, 0.0, free.symbols).unsqueeze(2)
-        scores = RuleScores(found.chain, found.prefix, self._used_emit() - total)
-        return RHPCFG(scores, self.chain_lengths)
+        return RHPCFG(RuleScores(chain, prefix, self._used_emit() - total), self.chain_lengths)
 
     def entropy(self) -> Float[Tensor, "B"]:
         """Return the entropy in nats of derivation and tokens together; differentiable."""
