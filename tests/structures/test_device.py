@@ -34,7 +34,7 @@ def graph() -> tuple[DAG, list[Tensor]]:
 
 @pytest.mark.parametrize("build", [lambda: grammar(0), lambda: grammar(1), lambda: grammar(2), graph])
 @pytest.mark.parametrize("name", ["auto", "reference"])
-def test_a_training_step_never_waits_for_the_device(
+def test_sums_gradients_and_best_trees_never_wait_for_the_device(
     name: str, build: Callable[[], tuple[RHPCFG | DAG, list[Tensor]]]
 ) -> None:
     """`.item()`, `.cpu()`, `bool(tensor)` and `nonzero()` all raise on the meta device."""
