@@ -296,7 +296,7 @@ def test_evaluate(world: World, tmp_path: Path, capsys: Capture) -> None:
     ours, them = data["systems"]
     assert ours["scores"]["bleu"] == measures_for("zh").score(translations, reference).bleu
     assert "tok:zh" in ours["scores"]["bleu_signature"]
-    assert (ours["decode"], ours["beta"]) == ("beam", 1.0)
+    assert (ours["strategy"], ours["length_penalty"]) == ("beam", 1.0)
     assert ours["sentences_per_second"] > 0
     assert them["scores"]["bleu"] == pytest.approx(100)
     assert them["significance"]["bleu_p"] < 0.05
@@ -310,16 +310,18 @@ def test_evaluate_sweeps_and_tunes(world: World, tmp_path: Path, capsys: Capture
     arguments = ("evaluate", world.grammar, "--data", world.prepared, "--json", result)
     text = out(capsys, *arguments, "--sweep", "0.5:1.5:0.5")
     points = json.loads(result.read_text())["systems"][0]["sweep"]
-    assert [point["beta"] for point in points] == [0.5, 1.0, 1.5]
+    assert [point["length_penalty"] for point in points] == [0.5, 1.0, 1.5]
     source, reference = Prepared.open(world.prepared).raw("test")
     for point in points:
-        translator = Translator.load(world.grammar, options=TranslateOptions(length_penalty=point["beta"]))
+        translator = Translator.load(
+            world.grammar, options=TranslateOptions(length_penalty=point["length_penalty"])
+        )
         lines = [found.text for found in translator(source)]
         assert measures_for("zh").bleu(lines, reference) == (point["bleu"], point["length_ratio"])
     assert "β varied on test" in text
     out(capsys, *arguments, "--tune-on", "valid", "--sweep", "0.5,1.5")
     (system,) = json.loads(result.read_text())["systems"]
-    assert system["beta"] == max(system["sweep"], key=lambda point: point["bleu"])["beta"]
+    assert system["length_penalty"] == max(system["sweep"], key=lambda point: point["bleu"])["length_penalty"]
     source, reference = Prepared.open(world.prepared).raw("valid")
     valid = Translator.load(world.grammar, options=TranslateOptions(length_penalty=0.5))(source)
     assert (
@@ -399,7 +401,7 @@ def test_average_and_info(world: World, tmp_path: Path, capsys: Capture) -> None
     means = Checkpoint.open(tmp_path / "mean").weights()
     one, two = Checkpoint.open(world.teacher).weights(), Checkpoint.open(world.other).weights()
     assert all(bool((means[name] - (one[name] + two[name]) / 2).abs().max() < 1e-6) for name in means)
-    out(capsys, "average", world.teacher, "--half", "--beta", "1.25", "--output", tmp_path / "half")
+    out(capsys, "average", world.teacher, "--half", "--length-penalty", "1.25", "--output", tmp_path / "half")
     assert Checkpoint.open(tmp_path / "half").metadata.decoding.length_penalty == 1.25
     halves = Checkpoint.open(tmp_path / "half").weights()
     assert all(bool((halves[name] == one[name].half()).all()) for name in one)

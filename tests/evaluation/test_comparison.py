@@ -61,7 +61,7 @@ def test_beta_is_tuned_elsewhere(world: World) -> None:
     report, lines = comparison.run({"a": world.grammar}, lambda path: Translator.load(path))
     (system,) = report.systems
     assert (report.tuned_on, report.sweep_on) == ("valid", "valid")
-    assert system.beta == max(system.sweep, key=lambda point: point.bleu).beta
+    assert system.length_penalty == max(system.sweep, key=lambda point: point.bleu).length_penalty
     assert len(lines["a"]) == 2
     assert system.significance is None
 

@@ -95,4 +95,4 @@ def test_the_report_is_aligned() -> None:
     assert measures.score(GOOD, REFERENCES).bleu_signature in text
     data = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert data["systems"][0]["scores"]["bleu"] == measures.score(GOOD, REFERENCES).bleu
-    assert data["systems"][0]["sweep"][1] == {"beta": 1.0, "bleu": 12.0, "length_ratio": 1.0}
+    assert data["systems"][0]["sweep"][1] == {"length_penalty": 1.0, "bleu": 12.0, "length_ratio": 1.0}

@@ -31,19 +31,23 @@ def test_one_text(client: TestClient, embedded: ServedModel) -> None:
     found = translate(client, text="The weather is nice today.")
     expected = embedded.translator("The weather is nice today.")
     assert found["translations"] == [json.loads(json.dumps(expected.to_dict()))]
-    assert (found["model"], found["decode"], found["beta"]) == ("en-de", "viterbi", embedded.facts.beta)
+    assert (found["model"], found["strategy"], found["length_penalty"]) == (
+        "en-de",
+        "viterbi",
+        embedded.facts.length_penalty,
+    )
     assert found["timing"]["batch_texts"] == 1
     assert found["timing"]["total_ms"] >= found["timing"]["model_ms"] > 0
 
 
 def test_many_texts_with_options(client: TestClient, embedded: ServedModel) -> None:
     texts = ["How are you?", "", "Where is the train station?"]
-    found = translate(client, text=texts, decode="lookahead", beta=0.5, model="en-de")
+    found = translate(client, text=texts, strategy="lookahead", length_penalty=0.5, model="en-de")
     options = TranslateOptions(strategy="lookahead", length_penalty=0.5)
     expected = embedded.translator.with_options(options)(texts)
     assert [entry["text"] for entry in found["translations"]] == [entry.text for entry in expected]
     assert [entry["source"] for entry in found["translations"]] == texts
-    assert (found["decode"], found["beta"]) == ("lookahead", 0.5)
+    assert (found["strategy"], found["length_penalty"]) == ("lookahead", 0.5)
 
 
 def test_a_text_that_is_too_long_for_the_model_comes_in_parts(client: TestClient) -> None:
@@ -84,7 +88,7 @@ def test_words_in_pictures_are_escaped(client: TestClient) -> None:
 
 
 def test_explanations(client: TestClient) -> None:
-    wanted = {"text": "The weather is nice today.", "decode": "lookahead"}
+    wanted = {"text": "The weather is nice today.", "strategy": "lookahead"}
     answer = client.post("/explain", json={**wanted, "top": 3})
     assert answer.status_code == 200, answer.text
     lattice = answer.json()["lattice"]
@@ -118,7 +122,7 @@ def test_what_runs_on_the_engine_is_explained_too() -> None:
 
 
 def test_nbest(client: TestClient, embedded: ServedModel) -> None:
-    (found,) = translate(client, text="How are you?", decode="sample", nbest=3)["translations"]
+    (found,) = translate(client, text="How are you?", strategy="sample", results=3)["translations"]
     assert len(found["alternatives"]) == 2
 
 
@@ -126,9 +130,9 @@ def test_models(client: TestClient) -> None:
     found = client.get("/models").json()
     first, second = found["models"]
     assert (first["name"], first["kind"], first["source"], first["target"]) == ("en-de", "pcfg", "en", "de")
-    assert first["decode"] == "viterbi"
-    assert first["decode"] in first["strategies"]
-    assert first["beta_strategies"] == ["viterbi", "joint-viterbi"]
+    assert first["strategy"] == "viterbi"
+    assert first["strategy"] in first["strategies"]
+    assert first["penalised_strategies"] == ["viterbi", "joint-viterbi"]
     assert "tatoeba.org" in first["card"]["licence"]
     assert first["card"]["limits"].startswith("BLEU")
     assert second["name"] == "echo"
@@ -202,16 +206,16 @@ BAD = {
     "too many texts": (json.dumps({"text": ["a"] * (TEXTS + 1)}).encode(), 422),
     "a long text": (json.dumps({"text": "a" * (TEXT_CHARACTERS + 1)}).encode(), 422),
     "an unknown name": (b'{"text": "a", "colour": "red"}', 422),
-    "NaN": (b'{"text": "a", "beta": NaN}', 422),
-    "infinity": (b'{"text": "a", "beta": Infinity}', 422),
-    "overflow": (b'{"text": "a", "beta": 1e999}', 422),
-    "a huge number": (b'{"text": "a", "nbest": 1' + b"0" * 5000 + b"}", 400),
-    "much beta": (b'{"text": "a", "beta": 1000}', 422),
-    "no nbest": (b'{"text": "a", "nbest": 0}', 422),
-    "much nbest": (b'{"text": "a", "nbest": 1000000}', 422),
+    "NaN": (b'{"text": "a", "length_penalty": NaN}', 422),
+    "infinity": (b'{"text": "a", "length_penalty": Infinity}', 422),
+    "overflow": (b'{"text": "a", "length_penalty": 1e999}', 422),
+    "a huge number": (b'{"text": "a", "results": 1' + b"0" * 5000 + b"}", 400),
+    "much length_penalty": (b'{"text": "a", "length_penalty": 1000}', 422),
+    "no results": (b'{"text": "a", "results": 0}', 422),
+    "much results": (b'{"text": "a", "results": 1000000}', 422),
     "yes as a word": (b'{"text": "a", "trees": "yes"}', 422),
-    "an unknown strategy": (b'{"text": "a", "decode": "guess"}', 422),
-    "a strategy of others": (b'{"text": "a", "decode": "beam", "model": "echo"}', 422),
+    "an unknown strategy": (b'{"text": "a", "strategy": "guess"}', 422),
+    "a strategy of others": (b'{"text": "a", "strategy": "beam", "model": "echo"}', 422),
     "an unknown model": (b'{"text": "a", "model": "nemo"}', 422),
     "a path as a model": (b'{"text": "a", "model": "../../../etc"}', 422),
     "an unknown picture": (b'{"text": "a", "draw": ["exe"]}', 422),
@@ -257,10 +261,12 @@ def test_strange_texts_are_translated(client: TestClient, text: str, model: str)
         ElementTree.fromstring(found["svg"])
 
 
-@pytest.mark.parametrize("beta", [-2, 0, 5])
-@pytest.mark.parametrize("decode", ["viterbi", "greedy", "lookahead"])
-def test_extreme_settings(client: TestClient, beta: float, decode: str) -> None:
-    (found,) = translate(client, text="I like tea.", beta=beta, decode=decode, nbest=8)["translations"]
+@pytest.mark.parametrize("length_penalty", [-2, 0, 5])
+@pytest.mark.parametrize("strategy", ["viterbi", "greedy", "lookahead"])
+def test_extreme_settings(client: TestClient, length_penalty: float, strategy: str) -> None:
+    (found,) = translate(
+        client, text="I like tea.", length_penalty=length_penalty, strategy=strategy, results=8
+    )["translations"]
     assert found["text"]
 
 
@@ -314,7 +320,7 @@ def test_requests_with_and_without_the_models_own_settings_go_together() -> None
         first = threads.submit(translate, client, text="one")
         while model.calls == before:
             time.sleep(0.01)
-        said = [threads.submit(translate, client, text="two", **own) for own in ({}, {"decode": "viterbi"})]
+        said = [threads.submit(translate, client, text="two", **own) for own in ({}, {"strategy": "viterbi"})]
         while 'pcfgnat_waiting_texts{model="echo"} 2' not in client.get("/metrics").text:
             pass
         model.gate.set()

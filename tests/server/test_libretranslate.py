@@ -64,7 +64,7 @@ def test_alternatives(client: TestClient) -> None:
     wanted = {"q": "How are you?", "source": "en", "target": "de", "alternatives": 2}
     found = client.post("/translate", json=wanted).json()
     assert len(found["alternatives"]) == 2
-    own = client.post("/translate", json={"text": "How are you?", "model": "en-de", "nbest": 3}).json()
+    own = client.post("/translate", json={"text": "How are you?", "model": "en-de", "results": 3}).json()
     best = own["translations"][0]
     assert found["translatedText"] == best["text"]
     assert found["alternatives"] == [other["text"] for other in best["alternatives"]]

@@ -23,7 +23,7 @@ SENTENCE = "The weather is nice today."
 UNSURE = "I am not sure whether he comes."
 TRANSLATION = ".translation"
 SETTINGS = """return [...document.querySelectorAll(".panel form")].map(({ elements }) =>
-  ["model", "decode", "beta", "nbest"].map((name) => elements[name].value))"""
+  ["model", "strategy", "length_penalty", "results"].map((name) => elements[name].value))"""
 CLIPBOARD = ["clipboardReadWrite", "clipboardSanitizedWrite"]
 FOCUSED = """const { name, id, dataset, localName } = document.activeElement;
 return name || id || dataset.copy || dataset.save || dataset.node || localName"""
@@ -37,7 +37,9 @@ def slow() -> tuple[Echo, ServedModel]:
 @pytest.fixture(scope="module")
 def address(embedded: ServedModel, slow: tuple[Echo, ServedModel]) -> Iterator[str]:
     _, served = echo("settings")
-    facts = served.facts.model_copy(update={"decode": "viterbi:"})  # a strategy with its settings, here none
+    facts = served.facts.model_copy(
+        update={"strategy": "viterbi:"}
+    )  # a strategy with its settings, here none
     models = {"en-de": embedded, "echo": slow[1], "settings": ServedModel(served.translator, facts)}
     with running(create_app(models)) as address:
         yield address
@@ -79,11 +81,11 @@ def test_typing_gives_translation_and_tree(page: Browser, embedded: ServedModel)
 def test_settings_change_the_translation(page: Browser, embedded: ServedModel) -> None:
     text = "My brother has bought a new car, but it does not work."
     page.type(text)
-    page.choose("decode", "greedy")
+    page.choose("strategy", "greedy")
     greedy = embedded.translator.with_options(TranslateOptions(strategy="greedy"))(text)
     page.until_shown(TRANSLATION, greedy.text)
-    page.choose("decode", "viterbi")
-    page.set("[name=beta]", "3")
+    page.choose("strategy", "viterbi")
+    page.set("[name=length_penalty]", "3")
     longer = embedded.translator.with_options(TranslateOptions(strategy="viterbi", length_penalty=3.0))(text)
     assert longer.text != greedy.text
     page.until_shown(TRANSLATION, longer.text)
@@ -91,7 +93,7 @@ def test_settings_change_the_translation(page: Browser, embedded: ServedModel) -
     page.choose("model", "echo")
     page.type("one two")
     page.until_shown(TRANSLATION, "one two")
-    assert page.find("[name=decode]").get_attribute("value") == "viterbi"
+    assert page.find("[name=strategy]").get_attribute("value") == "viterbi"
 
 
 def test_two_settings_side_by_side(page: Browser) -> None:
@@ -99,7 +101,7 @@ def test_two_settings_side_by_side(page: Browser) -> None:
     page.type("one two three")
     page.find("#compare").click()
     page.until(lambda: [line.text for line in page.all(TRANSLATION)] == ["one two three"] * 2)
-    assert [entry.get_attribute("value") for entry in page.all("[name=decode]")] == [
+    assert [entry.get_attribute("value") for entry in page.all("[name=strategy]")] == [
         "viterbi",
         "joint-viterbi",
     ]
@@ -115,11 +117,11 @@ def test_a_strategy_may_have_settings(page: Browser) -> None:
     page.choose("model", "settings")
     page.type("one two")
     page.until_shown(TRANSLATION, "one two")
-    assert page.find("[name=decode]").get_attribute("value") == "viterbi:"
-    assert page.find("[name=beta]").is_enabled()
+    assert page.find("[name=strategy]").get_attribute("value") == "viterbi:"
+    assert page.find("[name=length_penalty]").is_enabled()
     page.find("#compare").click()
     page.until(lambda: [line.text for line in page.all(TRANSLATION)] == ["one two"] * 2)
-    assert page.all("[name=decode]")[1].get_attribute("value") == "joint-viterbi"
+    assert page.all("[name=strategy]")[1].get_attribute("value") == "joint-viterbi"
 
 
 def test_a_node_shows_its_alternatives_to_mouse_and_keyboard(page: Browser) -> None:
@@ -144,7 +146,7 @@ def test_everything_can_be_reached_with_the_tab_key(page: Browser) -> None:
     for _ in range(17):
         ActionChains(page.chrome).send_keys(Keys.TAB).perform()
         reached.append(page.run(FOCUSED))
-    wanted = ["compare", "link", "model", "decode", "beta", "nbest", "summary", "1"]
+    wanted = ["compare", "link", "model", "strategy", "length_penalty", "results", "summary", "1"]
     wanted += ["text", "svg", "latex", "png", "json"]
     assert [name for name in reached if name in wanted] == wanted
 
@@ -257,14 +259,16 @@ def test_the_length_penalty_is_disabled_where_it_has_no_effect(page: Browser, em
         if strategy == "sample":
             continue
         short, long = (
-            embedded.translator.with_options(TranslateOptions(strategy=strategy, length_penalty=beta))(texts)
-            for beta in (-2.0, 5.0)
+            embedded.translator.with_options(
+                TranslateOptions(strategy=strategy, length_penalty=length_penalty)
+            )(texts)
+            for length_penalty in (-2.0, 5.0)
         )
-        page.choose("decode", strategy)
+        page.choose("strategy", strategy)
         works = [entry.text for entry in short] != [entry.text for entry in long]
-        assert page.find("[name=beta]").is_enabled() == works, strategy
+        assert page.find("[name=length_penalty]").is_enabled() == works, strategy
         assert (page.shown("[name=beta-value]") == f"no effect on {strategy}") == (not works)
-    assert embedded.facts.beta_strategies == ["viterbi", "joint-viterbi"]
+    assert embedded.facts.penalised_strategies == ["viterbi", "joint-viterbi"]
 
 
 def test_the_model_tells_of_itself(page: Browser, embedded: ServedModel) -> None:
@@ -289,7 +293,7 @@ def test_the_model_tells_of_itself(page: Browser, embedded: ServedModel) -> None
 def test_the_best_translations_can_be_chosen(page: Browser, embedded: ServedModel) -> None:
     text = UNSURE
     found = embedded.translator.with_options(TranslateOptions(results=3))(text)
-    page.choose("nbest", "3")
+    page.choose("results", "3")
     page.type(text)
     page.until(lambda: len(page.all(".candidates li")) == 3)
     texts = [line.text for line in page.all(".candidates .candidate > span:first-child")]
@@ -306,13 +310,13 @@ def test_the_best_translations_can_be_chosen(page: Browser, embedded: ServedMode
     page.all(".trees [data-node]")[1].click()
     page.until(lambda: page.all(".alternatives li"))
     assert len(page.all(".alternatives li.chosen")) == 2  # the token and the rule of this tree
-    page.choose("decode", "greedy")
+    page.choose("strategy", "greedy")
     page.until_shown(".notes", "greedy found 1 of 3 translations")
     assert not page.shown(".candidates")
 
 
 def test_alternatives_of_a_text_that_was_split(page: Browser) -> None:
-    page.choose("nbest", "2")
+    page.choose("results", "2")
     page.set("#text", f"{SENTENCE} " * 24)
     page.until(lambda: len(page.all(".candidates li")) == 2)
     first = page.shown(TRANSLATION)
@@ -326,12 +330,12 @@ def test_alternatives_of_a_text_that_was_split(page: Browser) -> None:
 def test_a_link_brings_back_text_and_settings(page: Browser, address: str) -> None:
     text = "Größe & 50 % of #1 + ?=\nfine"
     page.set("#text", text)
-    page.choose("nbest", "2")
-    page.set("[name=beta]", "0.7")
+    page.choose("results", "2")
+    page.set("[name=length_penalty]", "0.7")
     page.find("#compare").click()
     page.until(lambda: len(page.all(".panel")) == 2)
     page.choose("model", "echo", panel=1)
-    page.choose("decode", "greedy", panel=1)
+    page.choose("strategy", "greedy", panel=1)
     page.cdp("Browser.grantPermissions", origin=address, permissions=CLIPBOARD)
     page.find("#link").click()
     page.until_shown("#told", "Copied the link.")
@@ -347,14 +351,14 @@ def test_a_link_brings_back_text_and_settings(page: Browser, address: str) -> No
 
 
 def test_links_may_say_anything(page: Browser, address: str) -> None:
-    page.chrome.get(f"{address}/#text=one&model=gone&decode=%00&beta=1e999&nbest=-7")
+    page.chrome.get(f"{address}/#text=one&model=gone&strategy=%00&length_penalty=1e999&results=-7")
     page.until(lambda: "names the model gone" in page.shown("#told"))
     page.until(lambda: page.shown(TRANSLATION))
-    assert page.find("[name=nbest]").get_attribute("value") == "1"
-    assert page.find("[name=beta]").get_attribute("value") == "1.4"
-    page.chrome.get(f"{address}/#text={IMAGE}&model=echo&nbest=99")  # the same page, another link
+    assert page.find("[name=results]").get_attribute("value") == "1"
+    assert page.find("[name=length_penalty]").get_attribute("value") == "1.4"
+    page.chrome.get(f"{address}/#text={IMAGE}&model=echo&results=99")  # the same page, another link
     page.until(lambda: page.find("[name=model]").get_attribute("value") == "echo")
-    assert page.find("[name=nbest]").get_attribute("value") == "8"
+    assert page.find("[name=results]").get_attribute("value") == "8"
     page.until(lambda: page.shown(TRANSLATION))
     assert page.chrome.title == "pcfgnat"
 
@@ -367,7 +371,7 @@ def test_trees_and_translations_can_be_saved(page: Browser, embedded: ServedMode
         page.find(f"[data-save={kind}]").click()
     page.until(lambda: {path.name for path in tmp_path.iterdir()} == {"tree.png", "translation.json"})
     data = json.loads((tmp_path / "translation.json").read_text(encoding="utf-8"))
-    assert (data["model"], data["decode"], data["beta"]) == ("en-de", "viterbi", 1.4)
+    assert (data["model"], data["strategy"], data["length_penalty"]) == ("en-de", "viterbi", 1.4)
     assert data["text"] == embedded.translator(SENTENCE).text
     assert "svg" not in data
     assert draw_terminal(data["tree"])
@@ -407,7 +411,8 @@ def test_the_documentation_works_without_other_hosts(chromium: Browser, address:
     chromium.open(f"{address}/docs")
     chromium.until(lambda: chromium.all("h2"))
     titles = [title.text for title in chromium.all("h2")]
-    assert titles == ["POST /translate", "POST /explain", "GET /models", "GET /healthz", "GET /metrics"]
+    posts, gets = ("translate", "explain"), ("models", "healthz", "metrics", "languages", "health")
+    assert titles == [*(f"POST /{name}" for name in posts), *(f"GET /{name}" for name in gets)]
     assert "at most 2000 characters" in chromium.shown("main")
     loaded = chromium.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert loaded

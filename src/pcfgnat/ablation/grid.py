@@ -18,7 +18,7 @@ from pcfgnat.training.recipe import resolve
 SHORT = {"lambda": "network.upsampling", "l": "network.prefix_depth"}
 GLANCING = "glancing"
 NO_GLANCING = {"objective.glancing.first": 0.0, "objective.glancing.last": 0.0}
-DECODING = ("decode", "beta")  # what is varied on one checkpoint, without another training
+DECODING = ("decode", "length_penalty")  # what is varied on one checkpoint, without another training
 
 Axes = dict[str, tuple[Any, ...]]
 

@@ -46,9 +46,9 @@ class Exam:
 
     def outcome(self, question: Outcome, decoding: dict[str, Any]) -> Outcome:
         """Translate the test set in one way, and score it."""
-        beta = decoding.get("beta")
+        penalty = decoding.get("length_penalty")
         options = TranslateOptions(
-            strategy=decoding.get("decode"), length_penalty=None if beta is None else float(beta)
+            strategy=decoding.get("decode"), length_penalty=None if penalty is None else float(penalty)
         )
         judged = judge_model(question.cell, self.translator.with_options(options), self.texts, self.measures)
         scores = judged.report.scores

@@ -15,7 +15,7 @@ An axis is a setting of the recipe with its values, such as optimiser.rate=1e-3,
   l=0,1,2              depth of the prefix trees
   glancing=on,off      as the recipe says, or none
   data=DIR,DIR         what to train on, such as raw and distilled text
-  decode=…, beta=…     ways to decode: these need no further training
+  decode=…, length_penalty=…   ways to decode: these need no further training
 
 A setting with one value applies to all cells. Rerun an interrupted command to resume; finished cells are not
 repeated. A cell that fails is recorded, and the others continue.

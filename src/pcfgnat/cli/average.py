@@ -18,7 +18,7 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="the new checkpoint")
     parser.add_argument("--half", action="store_true", help="store the weights in half precision")
     parser.add_argument(
-        "--beta",
+        "--length-penalty",
         type=float,
         metavar="B",
         help="what the result translates with, as `evaluate --tune-on` finds",
@@ -32,5 +32,5 @@ def run(options: argparse.Namespace) -> None:
     from pcfgnat.checkpoints.averaging import average_checkpoints
 
     dtype = torch.float16 if options.half else None
-    average_checkpoints(options.checkpoints, options.output, dtype, options.beta)
+    average_checkpoints(options.checkpoints, options.output, dtype, options.length_penalty)
     print(f"average of {len(options.checkpoints)} checkpoints written to {options.output}")

@@ -13,6 +13,7 @@ from pcfgnat.cli.files import notice, read_lines, writing
 from pcfgnat.cli.options import (
     Commands,
     add_decoding_options,
+    add_former_name,
     add_machine_options,
     load_translator,
     new_command,
@@ -30,7 +31,7 @@ other.
 EXAMPLE = """\
 examples:
   pcfgnat draw "How are you?" --output tree.svg
-  pcfgnat draw "How are you?" --nbest 3 --output trees.png --theme dark
+  pcfgnat draw "How are you?" --results 3 --output trees.png --theme dark
   pcfgnat draw "How are you?" --lattice --output lattice.pdf
   pcfgnat translate --json --input news.en | pcfgnat draw --json - --format latex
 """
@@ -70,12 +71,12 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument(
         "--results",
-        "--nbest",
         type=positive,
         default=1,
         metavar="N",
         help="draw the N best translations (default: 1)",
     )
+    add_former_name(parser, "--nbest", "results", positive)
     parser.add_argument(
         "--lattice", action="store_true", help="draw all nodes that could have been used (pcfg and dag)"
     )
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
     if bool(options.texts) == (options.json is not None):
         raise ValueError(f"either texts or --json must be given, got {'both' if options.texts else 'none'}")
     if options.lattice and (options.json is not None or options.results > 1):
-        raise ValueError("--lattice needs texts, and goes without --json and --nbest")
+        raise ValueError("--lattice needs texts, and goes without --json and --results")
     if options.lattice:
         items = _lattices(options)
     elif options.json is not None:
@@ -149,7 +150,7 @@ def _lattices(options: argparse.Namespace) -> Iterator[Item]:
         yield Item(f"{safe(lattice.source)}\n{safe(lattice.text)}", lattice.to_dict())
 
 
-def _from_json(path: Path, nbest: int) -> Iterator[Item]:
+def _from_json(path: Path, results: int) -> Iterator[Item]:
     """Read translations, or trees alone; errors name the line."""
     from pcfgnat.draw import tree_scene
 
@@ -158,7 +159,7 @@ def _from_json(path: Path, nbest: int) -> Iterator[Item]:
         if not line.strip():
             continue
         try:
-            items = _items(_parsed(line), nbest)
+            items = _items(_parsed(line), results)
             for item in items:
                 tree_scene(item.data)  # raises an error if it is not a tree
         except ValueError as error:
@@ -180,14 +181,14 @@ def _parsed(line: str) -> Mapping[str, Any]:
     return {"text": "", "tree": data} if "nodes" in data else data
 
 
-def _items(translation: Mapping[str, Any], nbest: int) -> list[Item]:
+def _items(translation: Mapping[str, Any], results: int) -> list[Item]:
     """Take the best candidates of a translation, or those of each part of a long one."""
     from pcfgnat.draw import number_of, safe, score_text
 
     parts = _objects(translation, "parts")
     if parts:
-        return [item for part in parts for item in _items(part, nbest)]
-    candidates = [translation, *_objects(translation, "alternatives")][:nbest]
+        return [item for part in parts for item in _items(part, results)]
+    candidates = [translation, *_objects(translation, "alternatives")][:results]
     items = []
     for rank, candidate in enumerate(candidates, start=1):
         if not candidate.get("pieces", True):
@@ -196,7 +197,7 @@ def _items(translation: Mapping[str, Any], nbest: int) -> list[Item]:
             raise ValueError(f"expected {EXPECTED}, got {', '.join(candidate) or 'nothing'}")
         if not isinstance(candidate["tree"], dict):
             raise ValueError(f"a tree must be an object, got {type(candidate['tree']).__name__}")
-        caption = f"{rank}. " if nbest > 1 else ""
+        caption = f"{rank}. " if results > 1 else ""
         caption += safe(str(candidate.get("text", "")))
         if "score" in candidate:
             caption += f" ({score_text(number_of(candidate, 'score', 'a translation'))})"

@@ -59,15 +59,22 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--length-penalty",
-        "--beta",
         type=float,
         metavar="B",
         help="rank by score / length^B: greater ones favour longer sentences (default: the model's)",
     )
+    add_former_name(group, "--beta", "length_penalty", float)
     group.add_argument(
         "--exact", action="store_true", help="look at the whole vocabulary, also in models with a shortlist"
     )
     group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (1)")
+
+
+def add_former_name(
+    parser: argparse._ActionsContainer, name: str, option: str, kind: Callable[[str], object]
+) -> None:
+    """Accept what an option was called before, without showing it."""
+    parser.add_argument(name, dest=option, type=kind, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def add_machine_options(parser: argparse.ArgumentParser, batch: int = 32) -> None:

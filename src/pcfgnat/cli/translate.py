@@ -10,6 +10,7 @@ from pcfgnat.cli.files import notice, read_lines, replaceable, writing
 from pcfgnat.cli.options import (
     Commands,
     add_decoding_options,
+    add_former_name,
     add_machine_options,
     load_translator,
     new_command,
@@ -56,8 +57,9 @@ def add_command(commands: Commands) -> None:
         "--json", action="store_true", help="one JSON object per line: text, score, pieces, tree"
     )
     add_decoding_options(parser)
-    add("--results", "--nbest", type=positive, default=1, metavar="N", help="the N best translations or "
+    add("--results", type=positive, default=1, metavar="N", help="the N best translations or "
         "samples, each as line number, score and text, separated by tabs")  # fmt: skip
+    add_former_name(parser, "--nbest", "results", positive)
     add_machine_options(parser)
 
 

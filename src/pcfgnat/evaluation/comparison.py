@@ -55,7 +55,9 @@ class Comparison:
             points = swept(translator, where, self.betas, self.measures, self.progress)
         if self.tuning is not None:
             best = max(points, key=lambda point: point.bleu)
-            translator = translator.with_options(replace(translator.options, length_penalty=best.beta))
+            translator = translator.with_options(
+                replace(translator.options, length_penalty=best.length_penalty)
+            )
         judged = judge_model(name, translator, self.texts, self.measures, self.progress)
         return replace(judged, report=replace(judged.report, sweep=points))
 

@@ -14,7 +14,7 @@ SIGNIFICANT = 0.05
 class SweepPoint:
     """BLEU and length ratio under one β."""
 
-    beta: float
+    length_penalty: float
     bleu: float
     length_ratio: float
 
@@ -25,8 +25,8 @@ class SystemReport:
 
     name: str
     scores: Scores
-    decode: str | None = None
-    beta: float | None = None
+    strategy: str | None = None
+    length_penalty: float | None = None
     sentences_per_second: float | None = None
     significance: Significance | None = None
     sweep: tuple[SweepPoint, ...] = ()
@@ -73,7 +73,7 @@ def _notes(first: SystemReport) -> Iterator[str]:
 def _systems_table(report: Report) -> str:
     first = report.systems[0]
     compared, tokenised = first.significance is not None, first.scores.tokenised_bleu is not None
-    header = ["system", "decode", "β", "BLEU", *(["±", "p"] if compared else []), "chrF"]
+    header = ["system", "strategy", "β", "BLEU", *(["±", "p"] if compared else []), "chrF"]
     header += [*(["p"] if compared else []), *(["tok. BLEU"] if tokenised else [])]
     header += ["length", "repeated", "missing", "sent./s"]
     rows = []
@@ -83,7 +83,7 @@ def _systems_table(report: Report) -> str:
         if against is not None:
             bleu += [number(against.bleu_interval, 2), _p(against.bleu_p)]
             chrf.append(_p(against.chrf_p))
-        decoding = [system.decode or NOTHING, number(system.beta, 2)]
+        decoding = [system.strategy or NOTHING, number(system.length_penalty, 2)]
         others = [number(scores.tokenised_bleu, 2)] if tokenised else []
         others += [number(scores.length_ratio, 3), f"{scores.repeated_words:+.2f}"]
         others += [number(scores.missing_words, 1), number(system.sentences_per_second, 1)]
@@ -94,7 +94,12 @@ def _systems_table(report: Report) -> str:
 def _sweep_table(system: SystemReport, split: str | None) -> str:
     best = max(system.sweep, key=lambda point: point.bleu)
     rows = [
-        [f"{point.beta:g}", f"{point.bleu:.2f}", f"{point.length_ratio:.3f}", "best" if point is best else ""]
+        [
+            f"{point.length_penalty:g}",
+            f"{point.bleu:.2f}",
+            f"{point.length_ratio:.3f}",
+            "best" if point is best else "",
+        ]
         for point in system.sweep
     ]
     return Table(["β", "BLEU", "length", ""], rows, 0, f"{system.name}, β varied on {split}:").text()

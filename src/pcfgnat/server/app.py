@@ -140,7 +140,7 @@ def _add_api(app: FastAPI, service: Service, access: Access) -> None:
         known = Models(models=[model.facts for model in service.models.values()])
         return JSONResponse(known.model_dump())
 
-    @app.get("/healthz", response_model=Health, summary="Say whether the server works")
+    @app.get("/healthz", response_model=Health, summary="Health check")
     async def healthz() -> Response:
         """Answer as soon as requests are taken."""
         return JSONResponse({"status": "ok", "version": __version__})
@@ -159,7 +159,7 @@ def _add_libretranslate(app: FastAPI, service: Service) -> None:
         found = languages_of(model.facts for model in service.models.values())
         return JSONResponse([language.model_dump() for language in found])
 
-    @app.get("/health", response_model=Health, summary="Say whether the server works")
+    @app.get("/health", response_model=Health, summary="Health check")
     async def health() -> Response:
         """Answer as soon as requests are taken, under LibreTranslate's name for it."""
         return JSONResponse({"status": "ok", "version": __version__})

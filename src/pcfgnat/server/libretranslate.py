@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pcfgnat.server.limits import NBEST
+from pcfgnat.server.limits import RESULTS
 from pcfgnat.server.schemas import ModelFacts, Texts, TranslateRequest
 
 FORM = b"application/x-www-form-urlencoded"
@@ -44,7 +44,7 @@ class LibreRequest(BaseModel):
     source: str = Field(max_length=20, description="code of its language, or auto")
     target: str = Field(max_length=20, description="code of the language to translate into")
     format: Literal["text"] = Field("text", description="text; HTML is not supported")
-    alternatives: int = Field(0, ge=0, le=NBEST - 1, description="how many more translations are wanted")
+    alternatives: int = Field(0, ge=0, le=RESULTS - 1, description="how many more translations are wanted")
     api_key: str | None = Field(None, max_length=200)
 
 
@@ -103,8 +103,8 @@ def lines_of(texts: Sequence[str]) -> list[str]:
 def own_request(wanted: LibreRequest, facts: ModelFacts, lines: list[str]) -> TranslateRequest:
     """Return the request that this server would get for some lines."""
     return TranslateRequest.model_construct(
-        model=facts.name, decode=None, beta=None, text=lines, nbest=1 + wanted.alternatives, trees=False,
-        draw=[], width=960,
+        model=facts.name, strategy=None, length_penalty=None, text=lines,
+        results=1 + wanted.alternatives, trees=False, draw=[], width=960,
     )  # fmt: skip
 
 

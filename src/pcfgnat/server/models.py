@@ -75,9 +75,9 @@ def facts_of(
         source=source,
         target=target,
         strategies=list(translator.strategies),
-        decode=strategy_text(translator.strategy),
-        beta=translator.request.length_penalty,
-        beta_strategies=[name for name in translator.strategies if known[name].uses_penalty],
+        strategy=strategy_text(translator.strategy),
+        length_penalty=translator.request.length_penalty,
+        penalised_strategies=[name for name in translator.strategies if known[name].uses_penalty],
         max_source_tokens=translator.runtime.max_source_length,
         card=ModelCard(licence=card.licence, data=card.data, limits=card.limits),
     )

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from pcfgnat.server.limits import BETA, NBEST, TEXT_CHARACTERS, TEXTS, TOP, WIDTH
+from pcfgnat.server.limits import BETA, RESULTS, TEXT_CHARACTERS, TEXTS, TOP, WIDTH
 
 
 def _one_or_many(value: Any) -> str:
@@ -20,16 +20,20 @@ Drawing = Literal["svg", "latex"]
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
     model: str | None = Field(
         None, max_length=100, description="one of those that GET /models lists; the first without it"
     )
-    decode: str | None = Field(
-        None, max_length=100, description="one of the model's strategies; its own without it"
-    )
-    beta: float | None = Field(
+    strategy: str | None = Field(
         None,
+        max_length=100,
+        validation_alias=AliasChoices("strategy", "decode"),  # its name until 0.1, as of those below
+        description="one of the model's strategies; its own without it",
+    )
+    length_penalty: float | None = Field(
+        None,
+        validation_alias=AliasChoices("length_penalty", "beta"),
         ge=BETA[0],
         le=BETA[1],
         allow_inf_nan=False,
@@ -41,7 +45,13 @@ class TranslateRequest(_Request):
     """What to translate, and how."""
 
     text: Texts = Field(description="one text or several", examples=["The weather is nice today."])
-    nbest: int = Field(1, ge=1, le=NBEST, description="how many translations of each text are wanted")
+    results: int = Field(
+        1,
+        ge=1,
+        le=RESULTS,
+        validation_alias=AliasChoices("results", "nbest"),
+        description="how many translations of each text are wanted",
+    )
     trees: bool = Field(True, description="whether to send the parse trees; they come with pictures anyway")
     draw: list[Drawing] = Field(
         default_factory=list, max_length=2, description="pictures of the trees that are wanted"
@@ -111,8 +121,8 @@ class TranslateResponse(BaseModel):
     """Translations in the order of the texts, and with which settings they were made."""
 
     model: str
-    decode: str
-    beta: float
+    strategy: str
+    length_penalty: float
     translations: list[Translation]
     timing: Timing
 
@@ -160,8 +170,8 @@ class ExplainResponse(BaseModel):
     """What the translation could have been made of."""
 
     model: str
-    decode: str
-    beta: float
+    strategy: str
+    length_penalty: float
     lattice: Lattice
     timing: Timing
 
@@ -183,9 +193,9 @@ class ModelFacts(BaseModel):
     source: str = Field(description="code of the language that it reads, if known")
     target: str = Field(description="code of the language that it writes, if known")
     strategies: list[str]
-    decode: str = Field(description="its own strategy")
-    beta: float = Field(description="its own β")
-    beta_strategies: list[str] = Field(description="the strategies whose results depend on β")
+    strategy: str = Field(description="its own strategy")
+    length_penalty: float = Field(description="its own β")
+    penalised_strategies: list[str] = Field(description="the strategies whose results depend on β")
     max_source_tokens: int = Field(description="longer texts are cut")
     card: ModelCard = Field(default_factory=ModelCard)
 
@@ -195,7 +205,7 @@ class RequestLimits(BaseModel):
 
     text_characters: int = TEXT_CHARACTERS
     texts: int = TEXTS
-    nbest: int = NBEST
+    results: int = RESULTS
 
 
 class Models(BaseModel):

@@ -50,7 +50,7 @@ class Service:
         """Translate the texts of a request."""
         start = time.perf_counter()
         facts = self._facts(wanted.model)
-        options = self._options(facts, wanted.decode, wanted.beta, wanted.nbest)
+        options = self._options(facts, wanted.strategy, wanted.length_penalty, wanted.results)
         task = Task(options, trees=wanted.trees or bool(wanted.draw))
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
         answer = await self._answer(facts.name, task, texts, request)
@@ -75,7 +75,9 @@ class Service:
         """Return every node that a text's translation could have used."""
         start = time.perf_counter()
         facts = self._facts(wanted.model)
-        task = Task(self._options(facts, wanted.decode, wanted.beta, nbest=1), explain=wanted.top)
+        task = Task(
+            self._options(facts, wanted.strategy, wanted.length_penalty, results=1), explain=wanted.top
+        )
         answer = await self._answer(facts.name, task, [wanted.text], request)
         return {**_settings(facts, task), "lattice": answer.results[0], "timing": _timing(answer, start)}
 
@@ -88,17 +90,18 @@ class Service:
         return self.models[name].facts
 
     def _options(
-        self, facts: ModelFacts, decode: str | None, beta: float | None, nbest: int
+        self, facts: ModelFacts, strategy: str | None, length_penalty: float | None, results: int
     ) -> TranslateOptions:
         """Check what depends on the model. Equal wishes give equal options, said or left to the model."""
-        if decode is not None and decode.partition(":")[0] not in facts.strategies:
+        if strategy is not None and strategy.partition(":")[0] not in facts.strategies:
             raise HTTPException(
-                422, f"decode must be one of {', '.join(facts.strategies)} for {facts.name}, got {decode!r}"
+                422,
+                f"strategy must be one of {', '.join(facts.strategies)} for {facts.name}, got {strategy!r}",
             )
         return TranslateOptions(
-            strategy=decode or facts.decode,
-            length_penalty=facts.beta if beta is None else beta,
-            results=nbest,
+            strategy=strategy or facts.strategy,
+            length_penalty=facts.length_penalty if length_penalty is None else length_penalty,
+            results=results,
             batch=self.limits.batch,
         )
 
@@ -140,7 +143,11 @@ async def _disconnected(request: Request) -> None:
 
 
 def _settings(facts: ModelFacts, task: Task) -> Data:
-    return {"model": facts.name, "decode": task.options.strategy, "beta": task.options.length_penalty}
+    return {
+        "model": facts.name,
+        "strategy": task.options.strategy,
+        "length_penalty": task.options.length_penalty,
+    }
 
 
 def _timing(answer: Answer[Any], start: float) -> dict[str, float]:

@@ -133,8 +133,8 @@ function translated() {
 // Something to compare with: the model's next strategy.
 function other(panel) {
   const { strategies } = panel.model;
-  const next = strategies.indexOf(strategyName(panel.settings.decode)) + 1;
-  return { ...panel.settings, decode: strategies[next % strategies.length] };
+  const next = strategies.indexOf(strategyName(panel.settings.strategy)) + 1;
+  return { ...panel.settings, strategy: strategies[next % strategies.length] };
 }
 
 let silence;

@@ -30,10 +30,10 @@ export async function treesPng(svgTexts) {
 }
 
 // A line of JSON that `pcfgnat draw --json` reads too: settings and translation, without the pictures.
-export function translationJson({ model, decode, beta, translations: [translation] }) {
+export function translationJson({ model, strategy, length_penalty, translations: [translation] }) {
   const pictures = new Set(["svg", "latex"]);
   const kept = (name, value) => (pictures.has(name) ? undefined : value);
-  const line = JSON.stringify({ model, decode, beta, ...translation }, kept);
+  const line = JSON.stringify({ model, strategy, length_penalty, ...translation }, kept);
   return new Blob([line, "\n"], { type: "application/json" });
 }
 

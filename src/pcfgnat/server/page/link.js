@@ -1,6 +1,6 @@
 // A link to what is on the page. It stands behind the #, so that a text is never sent anywhere by opening it.
 
-const FIELDS = ["model", "decode", "beta", "nbest"];
+const FIELDS = ["model", "strategy", "length_penalty", "results"];
 
 // Write a text and the settings of one or two panels.
 export function linkOf(text, settings) {

@@ -36,8 +36,8 @@ export class Panel {
       const name = [model.name, direction(model)].filter(Boolean).join(" · ");
       this.#find("[name=model]").append(element("option", { value: model.name }, name));
     }
-    for (let count = 1; count <= page.limits.nbest; count += 1) {
-      this.#find("[name=nbest]").append(element("option", { value: String(count) }, String(count)));
+    for (let count = 1; count <= page.limits.results; count += 1) {
+      this.#find("[name=results]").append(element("option", { value: String(count) }, String(count)));
     }
     this.#offer();
     this.#listen();
@@ -45,9 +45,9 @@ export class Panel {
 
   #listen() {
     this.#find("form").addEventListener("submit", (event) => event.preventDefault());
-    const changes = { model: () => this.#offer(), decode: () => this.#showBeta(), beta: () => this.#showBeta() };
-    for (const name of ["model", "decode", "beta", "nbest"]) {
-      this.#find(`[name=${name}]`).addEventListener(name === "beta" ? "input" : "change", () => {
+    const changes = { model: () => this.#offer(), strategy: () => this.#showBeta(), length_penalty: () => this.#showBeta() };
+    for (const name of ["model", "strategy", "length_penalty", "results"]) {
+      this.#find(`[name=${name}]`).addEventListener(name === "length_penalty" ? "input" : "change", () => {
         changes[name]?.();
         this.#page.changed();
         this.soon(this.#text);
@@ -73,22 +73,22 @@ export class Panel {
   get settings() {
     return {
       model: this.model.name,
-      decode: this.#find("[name=decode]").value,
-      beta: Number(this.#find("[name=beta]").value),
-      nbest: Number(this.#find("[name=nbest]").value),
+      strategy: this.#find("[name=strategy]").value,
+      length_penalty: Number(this.#find("[name=length_penalty]").value),
+      results: Number(this.#find("[name=results]").value),
     };
   }
 
   // Settings may come from a link: what is missing or not possible stays as the model has it.
-  set settings({ model, decode, beta, nbest }) {
+  set settings({ model, strategy, length_penalty, results }) {
     if (this.offers(model)) this.#find("[name=model]").value = model;
     this.#offer();
-    const strategies = [...this.#find("[name=decode]").options];
-    const wanted = strategies.find(({ value }) => strategyName(value) === strategyName(decode ?? ""));
+    const strategies = [...this.#find("[name=strategy]").options];
+    const wanted = strategies.find(({ value }) => strategyName(value) === strategyName(strategy ?? ""));
     if (wanted) wanted.selected = true;
-    if (Number.isFinite(Number(beta ?? NaN))) this.#find("[name=beta]").value = beta;
-    const most = this.#page.limits.nbest;
-    this.#find("[name=nbest]").value = String(Math.min(Math.max(Math.trunc(Number(nbest)) || 1, 1), most));
+    if (Number.isFinite(Number(length_penalty ?? NaN))) this.#find("[name=length_penalty]").value = length_penalty;
+    const most = this.#page.limits.results;
+    this.#find("[name=results]").value = String(Math.min(Math.max(Math.trunc(Number(results)) || 1, 1), most));
     this.#showBeta();
   }
 
@@ -191,9 +191,9 @@ export class Panel {
     this.#answer = answer;
     const candidates = candidatesOf(translation);
     const notes = [...(translation.notes ?? [])];
-    const { nbest, decode } = this.settings;
-    if (translation.pieces.length && candidates.length < nbest) {
-      notes.push(`${strategyName(decode)} found ${candidates.length} of ${nbest} translations`);
+    const { results, strategy } = this.settings;
+    if (translation.pieces.length && candidates.length < results) {
+      notes.push(`${strategyName(strategy)} found ${candidates.length} of ${results} translations`);
     }
     this.#find(".notes").textContent = notes.join(". ");
     this.#find(".notes").hidden = !notes.length;
@@ -233,11 +233,11 @@ export class Panel {
     if (position === null) return;
     const aside = this.#find(".alternatives");
     const stop = this.#stopNode;
-    const { model, decode, beta } = this.settings;
+    const { model, strategy, length_penalty } = this.settings;
     aside.replaceChildren(...nodeView(part.tree, position, null));
     aside.hidden = false;
     try {
-      const found = await post("explain", { text: part.source, model, decode, beta }, stop.signal);
+      const found = await post("explain", { text: part.source, model, strategy, length_penalty }, stop.signal);
       if (!stop.signal.aborted) aside.replaceChildren(...nodeView(part.tree, position, found.lattice));
     } catch (error) {
       if (!stop.signal.aborted) aside.append(element("p", { class: "problem" }, error.message));
@@ -254,24 +254,24 @@ export class Panel {
   // Show what the chosen model can do, with its own settings.
   #offer() {
     const { model } = this;
-    const own = strategyName(model.decode); // it may have settings, as beam:size=5
+    const own = strategyName(model.strategy); // it may have settings, as beam:size=5
     const choices = model.strategies.map((name) => {
-      const value = name === own ? model.decode : name;
+      const value = name === own ? model.strategy : name;
       return element("option", { value }, name);
     });
-    this.#find("[name=decode]").replaceChildren(...choices);
-    this.#find("[name=decode]").value = model.decode;
-    this.#find("[name=beta]").value = model.beta;
+    this.#find("[name=strategy]").replaceChildren(...choices);
+    this.#find("[name=strategy]").value = model.strategy;
+    this.#find("[name=length_penalty]").value = model.length_penalty;
     this.#find(".target").textContent = languageName(model.target) || "Translation";
     this.#find(".about dl").replaceChildren(...modelView(model, this.#page.limits));
     this.#showBeta();
   }
 
   #showBeta() {
-    const { decode, beta } = this.settings;
-    const works = this.model.beta_strategies.includes(strategyName(decode));
-    this.#find("[name=beta]").disabled = !works;
-    this.#find("[name=beta-value]").textContent = works ? beta.toFixed(1) : `no effect on ${strategyName(decode)}`;
+    const { strategy, length_penalty } = this.settings;
+    const works = this.model.penalised_strategies.includes(strategyName(strategy));
+    this.#find("[name=length_penalty]").disabled = !works;
+    this.#find("[name=beta-value]").textContent = works ? length_penalty.toFixed(1) : `no effect on ${strategyName(strategy)}`;
   }
 
   #offerCopies(copies) {
@@ -304,8 +304,8 @@ export class Panel {
 }
 
 // The name of a strategy without its settings.
-export function strategyName(decode) {
-  return decode.split(":")[0];
+export function strategyName(strategy) {
+  return strategy.split(":")[0];
 }
 
 function latency({ model_ms, queue_ms, batch_texts }, roundTrip) {
