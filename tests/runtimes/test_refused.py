@@ -96,7 +96,7 @@ def without(file: str) -> Callable[[Table], None]:
         ("depth 1", geometry("upsampling", 3), r"max_canvas_length must be 146 by geometry, got 98"),
         ("depth 1", geometry("prefix_depth", 40), r"geometry.prefix_depth must be in 0 … 4, got 40"),
         ("depth 1", geometry("prefix_depth", -1), r"geometry.prefix_depth must be in 0 … 4, got -1"),
-        ("depth 1", geometry("prefix_depth", "1"), r"shape.geometry.prefix_depth must be a whole number"),
+        ("depth 1", geometry("prefix_depth", "1"), r"shape.geometry.prefix_depth must be an integer"),
         ("depth 1", geometry("structure", "tree"), r"structure must be one of 'grammar', 'graph', 'slots'"),
         ("dag", geometry("structure", "slots"), r"geometry.structure of dag must be 'graph', got 'slots'"),
         ("depth 1", two_for_one, r"links.npy must have shape \(25, None\), got \(49, \d+\)"),

@@ -378,7 +378,7 @@ class TestDecoding:
         with pytest.raises(ValueError, match="no derivation of at most 1 tokens"):
             grammar.mode(Search(max_length=1))
         with pytest.raises(
-            ValueError, match="strategy must be one of viterbi, greedy, lookahead, got 'beam'"
+            ValueError, match="strategy must be one of greedy, lookahead, viterbi, got 'beam'"
         ):
             grammar.mode(Search("beam"))
 

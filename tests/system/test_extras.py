@@ -120,16 +120,19 @@ def test_a_damaged_checkpoint_is_found_without_torch(checkpoint: Path) -> None:
         ("torch", "average a --output b", "`pcfgnat average` needs torch: pip install 'pcfgnat[train]'"),
         ("torch", "export a", "`pcfgnat export` needs torch: pip install 'pcfgnat[export]'"),
         ("torch", "analyse structure", "`pcfgnat analyse` needs torch: pip install 'pcfgnat[analysis]'"),
-        ("torch", "benchmark", "`pcfgnat benchmark` needs torch: pip install 'pcfgnat[benchmark]'"),
         ("torch", "ablate a --output b", "`pcfgnat ablate` needs torch: pip install 'pcfgnat[train]'"),
         ("torch", "translate --device cuda x", "needs torch: pip install 'pcfgnat[train]'"),
         ("torch", "translate --model /nope x", "/nope must be a checkpoint, but it has no checkpoint.toml"),
         ("torch", "serve --model x=/nope", "/nope must be a checkpoint, but it has no checkpoint.toml"),
         ("torch,onnxruntime", "translate x", "such as the bundled one, 'pcfgnat[onnx]' is enough"),
-        ("sacrebleu", "evaluate --reference a", "needs sacrebleu: pip install 'pcfgnat[evaluate]'"),
+        (
+            "sacrebleu",
+            f"evaluate --source {__file__} --reference {__file__}",
+            "needs sacrebleu: pip install 'pcfgnat[evaluate]'",
+        ),
         ("uvicorn", "serve", "`pcfgnat serve` needs uvicorn: pip install 'pcfgnat[serve]'"),
         ("fastapi", "serve", "`pcfgnat serve` needs fastapi: pip install 'pcfgnat[serve]'"),
-        ("matplotlib", "draw x --format png", "a PNG needs matplotlib: pip install 'pcfgnat[draw]'"),
+        ("matplotlib", "draw x --format png", "a PNG or PDF needs matplotlib: pip install 'pcfgnat[draw]'"),
     ],
 )
 def test_what_is_missing_is_named_in_one_line(hidden: str, arguments: str, message: str) -> None:
