@@ -21,7 +21,8 @@ LAYERS = (
     {"networks"},
     {"nn", "structures", "text"},
     {"draw", "grammar", "report"},
-    {"recipes", "settings", "storage"},
+    {"recipes", "settings"},
+    {"storage"},
     {"config", "progress"},
 )
 FRONT_DOOR = "pcfgnat.translator.Translator"  # `from pcfgnat import Translator`, imported when asked for
