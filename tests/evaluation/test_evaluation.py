@@ -74,7 +74,7 @@ def test_the_report_is_aligned() -> None:
     header, first, second = text.split("\n\n")[1].splitlines()
     assert header.split() == [
         "system",
-        "decode",
+        "strategy",
         "β",
         "BLEU",
         "±",
@@ -86,8 +86,8 @@ def test_the_report_is_aligned() -> None:
         "missing",
         "sent./s",
     ]
-    assert first.startswith("a        viterbi  1.00")
-    assert second.startswith(f"another  {NOTHING}        ")
+    assert first.startswith("a        viterbi   1.00")
+    assert second.startswith(f"another  {NOTHING}         ")
     assert second.index("*") == header.index("p ")
     assert len(first) == len(header)
     assert "  1  12.00   1.000  best" in text.splitlines()
