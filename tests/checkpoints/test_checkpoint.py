@@ -237,7 +237,7 @@ def test_a_missing_file(saved: Path, name: str) -> None:
         ('name = "autoregressive"', 'name = "rnn"', "network.name must be one of autor.*, got 'rnn'"),
         ('name = "autoregressive"\n', "", "network.name must be one of autoregressive, .*, got ''"),
         ("vocabulary = 200", "vocabulary = 201", "vocabulary must be 201, got 200 of the tokenizer"),
-        ("format = 2", "format = 3", "format must be one of 2, got 3"),
+        ("format = 2", "format = 3", "format must be 1 or 2, which this version reads, got 3"),
         (
             "format = 2",
             "format = 2\npickle = true",
