@@ -39,7 +39,7 @@ def check_tokenizer(name: str) -> None:
     if name not in BLEU_TOKENIZERS:
         raise ScoreError(f"tokenize must be one of {', '.join(BLEU_TOKENIZERS)}, got {name!r}")
     if find_spec("sacrebleu") is None:
-        raise ScoreError("BLEU needs sacreBLEU: pip install 'pcfgnat[train]'")
+        raise ScoreError("BLEU needs sacrebleu: pip install 'pcfgnat[evaluate]'")
     modules, extra = NEEDED.get(name, ((), ""))
     if any(find_spec(module) is None for module in modules):
         language = extra.capitalize()
