@@ -52,7 +52,7 @@ def test_text_without_spaces_is_cut_into_words(language: str, lines: list[str]) 
     [
         ("ja", "ipadic", r"BLEU of Japanese text needs MeCab: pip install 'pcfgnat\[japanese\]'"),
         ("ko", "mecab_ko", r"BLEU of Korean text needs MeCab: pip install 'pcfgnat\[korean\]'"),
-        ("de", "sacrebleu", r"BLEU needs sacreBLEU: pip install 'pcfgnat\[train\]'"),
+        ("de", "sacrebleu", r"BLEU needs sacrebleu: pip install 'pcfgnat\[evaluate\]'"),
     ],
 )
 def test_what_is_not_installed_is_named(
