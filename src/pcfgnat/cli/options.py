@@ -67,7 +67,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--exact", action="store_true", help="look at the whole vocabulary, also in models with a shortlist"
     )
-    group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (1)")
+    group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (default: 1)")
 
 
 def add_former_name(
@@ -80,9 +80,9 @@ def add_former_name(
 def add_machine_options(parser: argparse.ArgumentParser, batch: int = 32) -> None:
     """Add what is said about the machine."""
     group = parser.add_argument_group("machine")
-    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
-    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (all)")
-    group.add_argument("--batch", type=positive, metavar="N", help=f"sentences at a time ({batch})")
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (default: cpu)")
+    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
+    group.add_argument("--batch", type=positive, metavar="N", help=f"sentences at a time (default: {batch})")
 
 
 def use_machine(options: argparse.Namespace) -> "torch.device":
@@ -155,7 +155,7 @@ def named_paths(systems: Sequence[str]) -> dict[str, Path | None]:
 
 
 def positive(text: str) -> int:
-    """Read a whole number from 1 on."""
+    """Read a positive integer."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
     return int(text)
