@@ -13,6 +13,7 @@ from pcfgnat.export.graph import quantise
 from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.output import exact_output, selected_output
+from pcfgnat.export.ranges import norm_ranges
 from pcfgnat.networks import CanvasNetwork, CTCNetwork, DAGNetwork, PCFGNetwork, SlotsNetwork
 from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, ExportedMetadata, Shape, ShortlistFacts
 from pcfgnat.runtimes.onnx.exported import (
@@ -71,15 +72,17 @@ def _write(
     directory: Path, opened: Checkpoint, network: CanvasNetwork, settings: ExportSettings, name: str
 ) -> None:
     weights = {key: tensor.float().numpy() for key, tensor in network.state_dict().items()}
+    card = model_card(opened.metadata, sum(map(np.size, weights.values())), name)
+    if settings.int8:
+        weights |= {f"{norm}.range": np.array(bound) for norm, bound in norm_ranges(network).items()}
     (directory / TABLES).mkdir()
     tables = _graphs(network, weights, directory, settings.int8) | _embeddings(network, weights)
     for key, table in tables.items():
         _save(directory, key, table.astype(np.float16) if settings.int8 else table)
-    _output(weights["embeddings.tokens.weight"], directory, settings.int8)
+    _output(weights, directory, settings.int8)
     opened.tokenizer.save(directory / TOKENIZER)
     if settings.shortlist is not None:
         settings.shortlist.save(directory / SHORTLIST)
-    card = model_card(opened.metadata, sum(map(np.size, weights.values())), name)
     (directory / CARD).write_text(card, encoding="utf-8")
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {path.relative_to(directory).as_posix(): sha256_of(path) for path in paths}
@@ -161,9 +164,10 @@ def _embeddings(network: CanvasNetwork, weights: Weights) -> Tables:
     return tables
 
 
-def _output(tokens: np.ndarray, directory: Path, int8: bool) -> None:
+def _output(weights: Weights, directory: Path, int8: bool) -> None:
     """Write the output matrix, which is the target's embeddings, and the graphs that use it."""
-    scale = None
+    tokens, scale = weights["embeddings.tokens.weight"], None
+    bound = float(weights["decoder.norm.range"]) if "decoder.norm.range" in weights else None
     special = tokens[:SPECIAL]
     if int8:
         tokens, scale = quantise(tokens)
@@ -173,8 +177,8 @@ def _output(tokens: np.ndarray, directory: Path, int8: bool) -> None:
     offset = path.stat().st_size - tokens.nbytes
     rows, columns = tokens.shape
     place = Path(TABLES) / path.name
-    exact_output(place, offset, (rows, columns), special, scale).save(directory / EXACT)
-    selected_output(columns, special, int8).save(directory / SELECTED)
+    exact_output(place, offset, (rows, columns), special, scale, bound).save(directory / EXACT)
+    selected_output(columns, special, int8, bound).save(directory / SELECTED)
 
 
 def _save(directory: Path, name: str, table: np.ndarray) -> Path:
