@@ -1,8 +1,12 @@
 """Random numbers that follow from a sentence's seed, and so are the same in every batch."""
 
+from contextlib import AbstractContextManager
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from pcfgnat.networks import Batch
 
 GOLDEN = -0x61C8864680B583EB  # 2⁶⁴ divided by the golden ratio, as a signed number
 
@@ -18,6 +22,19 @@ def noise(seeds: Int[Tensor, "B"], nodes: int, stream: int = 0) -> Float[Tensor,
         start = _mixed(start + torch.full_like(seeds, stream) * GOLDEN)  # tensors wrap around, int does not
     x = start.unsqueeze(1) + node * GOLDEN
     return (_mixed(x) >> 11 & 2**53 - 1).double() / 2**53
+
+
+def drawn(batch: Batch, nodes: int, stream: int) -> Float[Tensor, "B m"]:
+    """Draw numbers from 0 to 1 for each sentence of a batch: by its seed, if it has one."""
+    if batch.seeds is None:
+        lengths = batch.target.lengths
+        return torch.rand(len(lengths), nodes, dtype=torch.float64, device=lengths.device)
+    return noise(batch.seeds, nodes, stream)
+
+
+def generator_restored(device: torch.device) -> AbstractContextManager[None]:
+    """Return a block after which torch's generator stands where it stood before."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 def _mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
