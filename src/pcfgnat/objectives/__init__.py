@@ -3,12 +3,14 @@
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
+from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.reveal.glancing import Glancing
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": Likelihood,
     "cross_entropy": CrossEntropy,
+    "imputer": Imputer,
 }
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "CanvasObjective",
     "CrossEntropy",
     "Glancing",
+    "Imputer",
     "Likelihood",
     "Loss",
     "Objective",
