@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from pcfgnat.grammar.canvas import seen_nodes
 from pcfgnat.networks.base import Memory
 from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasIds
 from pcfgnat.networks.predicted import PredictedLengthNetwork
@@ -41,8 +42,7 @@ class DiscoNetwork(PredictedLengthNetwork):
         """
         mask, nodes = canvas.mask, canvas.ids.shape[1]
         node = torch.arange(nodes, device=canvas.ids.device)
-        ends = (node == 0) | (node == canvas.lengths.unsqueeze(1) - 1)
-        seen = (visible & (node != node.unsqueeze(1)) & mask.unsqueeze(1)) | ends.unsqueeze(1)
+        seen = seen_nodes(visible, node, canvas.lengths)
         embeddings = self.embeddings
         queries = embeddings.dropout(embeddings.target_positions(nodes).expand(len(mask), -1, -1))
         if self.copy is not None:
