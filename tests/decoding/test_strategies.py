@@ -15,10 +15,12 @@ from pcfgnat.decoding import (
     Greedy,
     JointViterbi,
     Lookahead,
+    MaskPredict,
     Request,
     Sample,
     SlotGreedy,
     Strategy,
+    UpdateAll,
     Viterbi,
     parse_strategy,
     strategies_of,
@@ -68,7 +70,7 @@ class OnlySteps(Bare):
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
-    (OnlySlots(), [SlotGreedy, SlotSample]),
+    (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
     (Bare(), []),
 ]
@@ -95,7 +97,7 @@ def test_every_strategy_has_its_runtime() -> None:
     assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample"}
 
 
-OTHERS: list[Strategy] = [Beam(8), CollapsedBeam(1), SlotGreedy(4)]
+OTHERS: list[Strategy] = [Beam(8), CollapsedBeam(1), SlotGreedy(4), MaskPredict(4, 2), UpdateAll(1)]
 
 
 @pytest.mark.parametrize("strategy", [*[kind() for kind in STRATEGIES], *OTHERS], ids=repr)
@@ -114,6 +116,8 @@ def test_what_is_written_is_read_back(strategy: Strategy) -> None:
         (Beam(), "beam:size=5"),
         (CollapsedBeam(3), "beam:size=3"),
         (SlotGreedy(2), "greedy:lengths=2"),
+        (MaskPredict(), "mask-predict:iterations=10,lengths=5"),
+        (UpdateAll(4, 3), "update-all:iterations=4,lengths=3"),
         (GreedySteps(), "greedy"),
         (SampleSteps(), "sample"),
     ],

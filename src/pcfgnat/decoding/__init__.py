@@ -8,6 +8,7 @@ from typing import Any
 from pcfgnat.config import ConfigError, from_dict, parsed_value, to_dict
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
+from pcfgnat.decoding.masked import MaskPredict, UpdateAll
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
@@ -17,6 +18,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(Viterbi, JointViterbi, Lookahead, Greedy, Sample),
     *(Slotwise, CollapsedBeam, CollapsedSample),
     *(SlotGreedy, SlotSample),
+    *(MaskPredict, UpdateAll),
     *(Beam, GreedySteps, SampleSteps),
 )
 
@@ -58,10 +60,12 @@ __all__ = [
     "Greedy",
     "JointViterbi",
     "Lookahead",
+    "MaskPredict",
     "Request",
     "Sample",
     "SlotGreedy",
     "Strategy",
+    "UpdateAll",
     "Viterbi",
     "parse_strategy",
     "strategies_of",
