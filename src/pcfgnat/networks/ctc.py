@@ -1,4 +1,4 @@
-"""CTC (Libovický & Helcl 2018) and Imputer (Saharia et al. 2020): slots emit tokens or blanks, and collapse."""
+"""CTC (Libovický & Helcl 2018), Imputer (Saharia et al. 2020): slots emit tokens or blanks, and collapse."""
 
 from dataclasses import dataclass
 

@@ -3,6 +3,7 @@
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
+from pcfgnat.objectives.disco import Disco
 from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.reveal.glancing import Glancing
@@ -11,12 +12,14 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": Likelihood,
     "cross_entropy": CrossEntropy,
     "imputer": Imputer,
+    "disco": Disco,
 }
 
 __all__ = [
     "OBJECTIVES",
     "CanvasObjective",
     "CrossEntropy",
+    "Disco",
     "Glancing",
     "Imputer",
     "Likelihood",

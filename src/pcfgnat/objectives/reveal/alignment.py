@@ -17,7 +17,7 @@ COUNT, CHOICE = 0, 1  # streams of random numbers
 
 @dataclass(frozen=True)
 class PartialAlignment:
-    """Which slots are shown something, and the position of the target that each slot emits, -1 for a blank."""
+    """Which slots are shown something, and which position of the target each slot emits, -1 for a blank."""
 
     shown: Bool[Tensor, "B m"]
     position: Int[Tensor, "B m"]
