@@ -11,8 +11,7 @@ def smoothed_nll(
 ) -> tuple[Float[Tensor, "T"], Float[Tensor, "T"]]:
     """Return the smoothed cost of each label, and its plain negative log-probability.
 
-    `-(1 - ε) log p(y) - ε / V · Σ_v log p(v) = -log p(y) + ε s · (w_y - w̄)`, of state s and output rows w: the
-    normaliser cancels out of the second part.
+    `-(1 - ε) log p(y) - ε / V · Σ_v log p(v) = -log p(y) + ε s · (w_y - w̄)`, of state s and output rows w.
     """
     nll = -token_log_probs(states, weight, label.unsqueeze(1)).squeeze(1)
     if smoothing == 0.0:
