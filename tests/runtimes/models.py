@@ -8,7 +8,15 @@ import torch
 
 from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
 from pcfgnat.checkpoints.metadata import DecodingDefaults
-from pcfgnat.networks import NETWORKS, CTCConfig, DAGConfig, PCFGConfig, SlotsConfig, SlotsNetwork
+from pcfgnat.networks import (
+    NETWORKS,
+    CTCConfig,
+    DAGConfig,
+    DiscoConfig,
+    PCFGConfig,
+    PredictedLengthNetwork,
+    SlotsConfig,
+)
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import SubwordTokenizer
 
@@ -31,6 +39,10 @@ MODELS: dict[str, tuple[str, Any]] = {
     "copying ctc": ("ctc", CTCConfig(OTHER, upsampling=3, copy_input=True)),
     "slots": ("slots", SlotsConfig(SMALL)),
     "copying slots": ("slots", SlotsConfig(OTHER, copy_input=True)),
+    "imputer": ("imputer", CTCConfig(SMALL, upsampling=2)),
+    "copying imputer": ("imputer", CTCConfig(OTHER, upsampling=3, copy_input=True)),
+    "disco": ("disco", DiscoConfig(SMALL)),
+    "copying disco": ("disco", DiscoConfig(OTHER, copy_input=True)),
 }
 
 
@@ -43,7 +55,7 @@ def save_model(directory: Path, name: str, types: int = 40, factor: float = 1.7)
     with torch.no_grad():
         for weight in network.parameters():
             weight.mul_(factor)
-        if isinstance(network, SlotsNetwork) and network.length is not None:
+        if isinstance(network, PredictedLengthNetwork) and network.length is not None:
             network.length.weight.mul_(0.3)  # no two lengths far from the source's
             network.length.bias.copy_(-0.4 * (torch.arange(256) - 129.5).abs())
     metadata = describe(kind, config, tokenizer.vocabulary_size, DecodingDefaults(network.default_strategy))

@@ -28,6 +28,20 @@ STRATEGIES = {
     "dag": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample"),
     "ctc": ("greedy", "beam:size=4", "sample"),
     "slots": ("greedy", "greedy:lengths=5", "sample"),
+    "imputer": (
+        "greedy",
+        "beam:size=4",
+        "sample",
+        "imputation:iterations=3",
+        "imputation:iterations=4,blocks=true",
+    ),
+    "disco": (
+        "greedy:lengths=5",
+        "sample",
+        "mask-predict:iterations=4",
+        "update-all:iterations=3",
+        "easy-first",
+    ),
 }
 
 
@@ -98,7 +112,7 @@ def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
         assert strategy.decode(onnx, [], Request()) == []
 
 
-@pytest.mark.parametrize("name", ["depth 0", "depth 1", "depth 2", "dag", "ctc", "slots"])
+@pytest.mark.parametrize("name", ["depth 0", "depth 1", "depth 2", "dag", "ctc", "slots", "imputer", "disco"])
 def test_draws_vary_with_the_seed_alone(name: str, tmp_path: Path) -> None:
     torch, onnx = both(tmp_path, name)
     strategy, batch = parse_strategy("sample", onnx), sources()

@@ -15,9 +15,13 @@ from pcfgnat.networks import (
     CTCNetwork,
     DAGConfig,
     DAGNetwork,
+    DiscoConfig,
+    DiscoNetwork,
+    ImputerNetwork,
     Network,
     PCFGConfig,
     PCFGNetwork,
+    PredictedLengthNetwork,
     SlotsConfig,
     SlotsNetwork,
 )
@@ -43,6 +47,8 @@ CANVAS: dict[str, Builder] = {
     "dag": lambda t, copy: DAGNetwork(DAGConfig(t, copy, upsampling=3, transitions=LINKS), VOCABULARY),
     "ctc": lambda t, copy: CTCNetwork(CTCConfig(t, copy), VOCABULARY),
     "slots": lambda t, copy: SlotsNetwork(SlotsConfig(t, copy), VOCABULARY),
+    "imputer": lambda t, copy: ImputerNetwork(CTCConfig(t, copy), VOCABULARY),
+    "disco": lambda t, copy: DiscoNetwork(DiscoConfig(t, copy), VOCABULARY),
 }
 NAMES = [*CANVAS, "autoregressive"]
 
@@ -55,7 +61,7 @@ def made(
     """A one-pass network, large enough to have opinions."""
     torch.manual_seed(seed)
     network = opinionated(CANVAS[name](transformer, copy_input))
-    if isinstance(network, SlotsNetwork):
+    if isinstance(network, PredictedLengthNetwork):
         predict_length(network, SAME_LENGTH - 1)
     return network
 
@@ -80,7 +86,7 @@ def opinionated(network: AnyNetwork) -> AnyNetwork:
     return network
 
 
-def predict_length(network: SlotsNetwork, label: int) -> None:
+def predict_length(network: PredictedLengthNetwork, label: int) -> None:
     """Let the most probable length be that of one class; at SAME_LENGTH it is the source's."""
     assert network.length is not None
     network.length.bias.data[label] = 50.0

@@ -8,6 +8,8 @@ from typing import Any
 from pcfgnat.config import ConfigError, from_dict, parsed_value, to_dict
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
+from pcfgnat.decoding.easy_first import EasyFirst
+from pcfgnat.decoding.imputation import Imputation
 from pcfgnat.decoding.masked import MaskPredict, UpdateAll
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
@@ -18,7 +20,8 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(Viterbi, JointViterbi, Lookahead, Greedy, Sample),
     *(Slotwise, CollapsedBeam, CollapsedSample),
     *(SlotGreedy, SlotSample),
-    *(MaskPredict, UpdateAll),
+    *(MaskPredict, UpdateAll, EasyFirst),
+    *(Imputation,),
     *(Beam, GreedySteps, SampleSteps),
 )
 
@@ -57,7 +60,9 @@ __all__ = [
     "Beam",
     "CollapsedBeam",
     "DecodingError",
+    "EasyFirst",
     "Greedy",
+    "Imputation",
     "JointViterbi",
     "Lookahead",
     "MaskPredict",

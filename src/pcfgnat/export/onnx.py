@@ -9,11 +9,20 @@ from pcfgnat import __version__
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError, Metadata, model_card, sha256_of
 from pcfgnat.config import to_dict
+from pcfgnat.export.disentangled import DisentangledGraph
 from pcfgnat.export.graph import quantise
 from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.output import exact_output, selected_output
-from pcfgnat.networks import CanvasNetwork, CTCNetwork, DAGNetwork, PCFGNetwork, SlotsNetwork
+from pcfgnat.networks import (
+    CanvasNetwork,
+    CTCNetwork,
+    DAGNetwork,
+    DiscoNetwork,
+    ImputerNetwork,
+    PCFGNetwork,
+    PredictedLengthNetwork,
+)
 from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, ExportedMetadata, Shape, ShortlistFacts
 from pcfgnat.runtimes.onnx.exported import (
     CARD,
@@ -94,7 +103,7 @@ def _described(origin: Metadata, network: CanvasNetwork, settings: ExportSetting
         max_source_length=network.max_source_length,
         max_canvas_length=network.embeddings.target_positions.limit,
         copy_input=config.copy_input,
-        geometry=None if isinstance(network, SlotsNetwork) else config.geometry,
+        geometry=None if isinstance(network, PredictedLengthNetwork) else config.geometry,
     )
     return ExportedMetadata(
         format=2,
@@ -114,8 +123,9 @@ def _described(origin: Metadata, network: CanvasNetwork, settings: ExportSetting
 
 def _graphs(network: CanvasNetwork, weights: Weights, directory: Path, int8: bool) -> Tables:
     """Write the network and return the tables that it reads: cut in two where a loop needs that."""
-    if isinstance(network, SlotsNetwork):
-        encoder, decoder = (NetworkGraph(network.config.transformer, weights, int8) for _ in range(2))
+    if isinstance(network, PredictedLengthNetwork | ImputerNetwork):
+        kind = DisentangledGraph if isinstance(network, DiscoNetwork) else NetworkGraph
+        encoder, decoder = (kind(network.config.transformer, weights, int8) for _ in range(2))
         encoder.encode()
         encoder.graph.save(directory / ENCODER)
         decoder.decode()

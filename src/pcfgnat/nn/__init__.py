@@ -1,6 +1,7 @@
 """Networks: attention, Transformer encoder and decoder, embeddings."""
 
 from pcfgnat.nn.config import TransformerConfig
+from pcfgnat.nn.disentangled import DisentangledDecoder
 from pcfgnat.nn.dropout import Dropout
 from pcfgnat.nn.embeddings import Embeddings, PositionEmbedding, TokenEmbedding
 from pcfgnat.nn.emission import best_types, token_log_probs, token_log_probs_within
@@ -12,6 +13,7 @@ from pcfgnat.nn.transformer import Decoder, DecoderCache, Encoder
 __all__ = [
     "Decoder",
     "DecoderCache",
+    "DisentangledDecoder",
     "Dropout",
     "Embeddings",
     "Encoder",

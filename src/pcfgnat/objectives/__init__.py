@@ -3,6 +3,8 @@
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
+from pcfgnat.objectives.disco import Disco
+from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.masked import Corrected, Masked, Smart
 from pcfgnat.objectives.reveal.glancing import Glancing
@@ -13,6 +15,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "masked": Masked,
     "smart": Smart,
     "cmlmc": Corrected,
+    "imputer": Imputer,
+    "disco": Disco,
 }
 
 __all__ = [
@@ -20,7 +24,9 @@ __all__ = [
     "CanvasObjective",
     "Corrected",
     "CrossEntropy",
+    "Disco",
     "Glancing",
+    "Imputer",
     "Likelihood",
     "Loss",
     "Masked",

@@ -12,13 +12,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory, Network
-from pcfgnat.nn import LengthHead, token_log_probs
+from pcfgnat.nn import LengthHead
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
-from pcfgnat.objectives.randomness import drawn
+from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.objectives.reveal.mask import Gold, UniformMask, random_subset
 from pcfgnat.objectives.reveal.own_guesses import own_guesses
+from pcfgnat.objectives.smoothing import smoothed_nll
 from pcfgnat.structures.distribution import check_target
-from pcfgnat.structures.profiling import OUTPUT_LAYER, profiled
 
 FIRST_MASK, SECOND_MASK, REPLACED = (1, 2), (3, 4), 5  # streams of random numbers
 
@@ -89,8 +89,10 @@ class MaskedObjective(Objective):
         self, network: CanvasNetwork, memory: Memory, exercise: Exercise, gold: Gold
     ) -> tuple[Float[Tensor, "R"], Float[Tensor, "R"]]:
         """Return what each charged position costs and, without gradient, the same without smoothing."""
-        filled = network.fill(memory, exercise.canvas)
-        return smoothed_costs(network, filled.states, gold, exercise.charged, self.label_smoothing)
+        states = network.fill(memory, exercise.canvas).states[exercise.charged]
+        weight, tokens = network.embeddings.tokens.weight, gold.ids[exercise.charged]
+        costs, nll = smoothed_nll(states, weight, tokens, self.label_smoothing)
+        return costs, nll.detach()
 
     def _length_costs(self, network: CanvasNetwork, memory: Memory, batch: Batch) -> Float[Tensor, "B"]:
         assert network.length is not None
@@ -155,28 +157,8 @@ class Corrected(MaskedObjective):
         guessed = own_guesses(network, memory, gold.shown(gold.ids, gold.inner))
         hidden = UniformMask(FIRST_MASK).hidden(batch, gold)
         revealed = gold.inner & ~hidden
-        chance = drawn(batch, gold.inner.shape[1], REPLACED)
+        chance = noise(own_seeds(batch), gold.inner.shape[1], REPLACED)
         replaced = random_subset(chance, revealed, (self.replaced * revealed.sum(1)).floor())
         wrong = torch.where(replaced, guessed, gold.ids)
         predicted = Exercise(gold.shown(gold.ids, hidden), hidden)
         return [predicted, Exercise(gold.shown(wrong, hidden), replaced)]
-
-
-@profiled(OUTPUT_LAYER)
-def smoothed_costs(
-    network: CanvasNetwork,
-    states: Float[Tensor, "B m D"],
-    gold: Gold,
-    charged: Bool[Tensor, "B m"],
-    label_smoothing: float,
-) -> tuple[Float[Tensor, "R"], Float[Tensor, "R"]]:
-    """Return `-(1 - ε) log p(y) - ε / V · Σ_v log p(v)` of each charged position, and `-log p(y)` detached.
-
-    With scores `s · w_v` of states s that is `-log p(y) + ε s · (w_y - w̄)`: no second look at the vocabulary.
-    """
-    weight = network.embeddings.tokens.weight
-    own, tokens = states[charged], gold.ids[charged]
-    nll = -token_log_probs(own, weight, tokens.unsqueeze(1)).squeeze(1)
-    ahead = weight[tokens] - weight.mean(0)
-    smoothing = (own.to(nll.dtype) * ahead.to(nll.dtype)).sum(1)
-    return nll + label_smoothing * smoothing, nll.detach()

@@ -24,17 +24,11 @@ def noise(seeds: Int[Tensor, "B"], nodes: int, stream: int = 0) -> Float[Tensor,
     return (_mixed(x) >> 11 & 2**53 - 1).double() / 2**53
 
 
-def drawn(batch: Batch, nodes: int, stream: int) -> Float[Tensor, "B m"]:
-    """Draw numbers from 0 to 1 for each sentence of a batch: by its seed, if it has one."""
-    if batch.seeds is None:
-        lengths = batch.target.lengths
-        return torch.rand(len(lengths), nodes, dtype=torch.float64, device=lengths.device)
-    return noise(batch.seeds, nodes, stream)
-
-
-def generator_restored(device: torch.device) -> AbstractContextManager[None]:
-    """Return a block after which torch's generator stands where it stood before."""
-    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+def own_seeds(batch: Batch) -> Int[Tensor, "B"]:
+    """Return the seeds of a batch; without any, torch's generator draws them."""
+    if batch.seeds is not None:
+        return batch.seeds
+    return torch.randint(2**62, batch.target.lengths.shape, device=batch.target.lengths.device)
 
 
 def _mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
@@ -42,3 +36,8 @@ def _mixed(x: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
     x = (x ^ (x >> 30 & 2**34 - 1)) * -0x40A7B892E31B1A47
     x = (x ^ (x >> 27 & 2**37 - 1)) * -0x6B2FB644ECCEEE15
     return x ^ (x >> 31 & 2**33 - 1)
+
+
+def generator_restored(device: torch.device) -> AbstractContextManager[None]:
+    """A block after which torch's generator stands where it stood before."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])

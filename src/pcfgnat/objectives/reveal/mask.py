@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcfgnat.networks import Batch, CanvasIds
-from pcfgnat.objectives.randomness import drawn
+from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.structures import Padded
 from pcfgnat.text.special import SPECIAL_TOKENS
 
@@ -57,10 +57,11 @@ class UniformMask:
 
     def hidden(self, batch: Batch, gold: Gold) -> Bool[Tensor, "B m"]:
         """Draw for each sentence what it shall not be shown."""
-        chance = drawn(batch, 1, self.streams[0])[:, 0]
+        seeds = own_seeds(batch)
+        chance = noise(seeds, 1, self.streams[0])[:, 0]
         share = self.least + (self.most - self.least) * chance
         counts = (1 + (share * gold.counts).floor()).minimum(gold.counts)
-        return random_subset(drawn(batch, gold.inner.shape[1], self.streams[1]), gold.inner, counts)
+        return random_subset(noise(seeds, gold.inner.shape[1], self.streams[1]), gold.inner, counts)
 
 
 def random_subset(

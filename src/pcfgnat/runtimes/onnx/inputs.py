@@ -54,6 +54,10 @@ class Embedded:
             canvas[ids == token] = self._canvas_tokens[kind]
         return self._on_canvas(canvas)
 
+    def positions(self, canvases: int, width: int) -> Float32[np.ndarray, "rows D"]:
+        """Return the positions of so many canvases, without any token."""
+        return self._on_canvas(np.zeros((canvases, width, self.width), dtype=np.float32))
+
     def _on_canvas(self, canvas: np.ndarray) -> Float32[np.ndarray, "rows D"]:
         placed: np.ndarray = canvas + self._canvas_positions[: canvas.shape[1]]
         return placed.astype(np.float32, copy=False).reshape(-1, self.width)
