@@ -65,7 +65,7 @@ def test_lengths_are_ranked_by_score_and_length(kind: type[RefinedSlots], penalt
     for source, own, lengths in zip(SOURCES, found, TRIED, strict=True):
 
         def value(length: int, source: list[int] = source) -> float:
-            return plainly_refined(source, length, 4, kind is UpdateAll).score / length**penalty
+            return plainly_refined(source, length, 4, kind is UpdateAll).score / float(length**penalty)
 
         ranked = sorted(lengths, key=value, reverse=True)
         assert [len(one.ids) for one in own] == ranked[:2]

@@ -87,8 +87,16 @@ class Draft:
 
     def only(self, rows: Int64[np.ndarray, "Q"], width: int) -> "Draft":
         """Return some of the rows, and so many of their positions."""
-        tables = (self.inner, self.tokens, self.scores, self.masked, self.replaced, self.first)
-        return Draft(*(table[rows, :width] for table in tables), self.changed[rows], self.passed)
+        return Draft(
+            inner=self.inner[rows, :width],
+            tokens=self.tokens[rows, :width],
+            scores=self.scores[rows, :width],
+            masked=self.masked[rows, :width],
+            replaced=self.replaced[rows, :width],
+            first=self.first[rows, :width],
+            changed=self.changed[rows],
+            passed=self.passed,
+        )
 
 
 class Policy(ABC):
@@ -200,7 +208,8 @@ class MaskLeastCertain(Policy):
 
     def done(self, draft: Draft) -> Bool[np.ndarray, "R"]:
         """Return rows of one token, which no pass would see anything new of."""
-        return draft.inner.sum(1) <= 1
+        single: np.ndarray = draft.inner.sum(1) <= 1
+        return single
 
 
 def _shortened(draft: Draft, rows: Int64[np.ndarray, "Q"], lengths: Int64[np.ndarray, "Q"]) -> Draft:

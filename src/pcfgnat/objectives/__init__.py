@@ -6,11 +6,15 @@ from pcfgnat.objectives.cross_entropy import CrossEntropy
 from pcfgnat.objectives.disco import Disco
 from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
+from pcfgnat.objectives.masked import Corrected, Masked, Smart
 from pcfgnat.objectives.reveal.glancing import Glancing
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": Likelihood,
     "cross_entropy": CrossEntropy,
+    "masked": Masked,
+    "smart": Smart,
+    "cmlmc": Corrected,
     "imputer": Imputer,
     "disco": Disco,
 }
@@ -18,13 +22,16 @@ OBJECTIVES: dict[str, type[Objective]] = {
 __all__ = [
     "OBJECTIVES",
     "CanvasObjective",
+    "Corrected",
     "CrossEntropy",
     "Disco",
     "Glancing",
     "Imputer",
     "Likelihood",
     "Loss",
+    "Masked",
     "Objective",
     "ObjectiveError",
+    "Smart",
     "Step",
 ]
