@@ -51,8 +51,12 @@ def parse_strategy(text: str, runtime: Runtime) -> Strategy:
 
 def strategy_text(strategy: Strategy) -> str:
     """Return what `parse_strategy` reads, with all settings."""
-    settings = ",".join(f"{key}={value}" for key, value in to_dict(strategy).items())
+    settings = ",".join(f"{key}={_written(value)}" for key, value in to_dict(strategy).items())
     return f"{strategy.name}:{settings}" if settings else strategy.name
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 __all__ = [

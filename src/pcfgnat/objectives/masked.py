@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory, Network
+from pcfgnat.networks import Batch, Canvas, CanvasIds, CanvasNetwork, Memory, Network
 from pcfgnat.nn import LengthHead
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
 from pcfgnat.objectives.randomness import noise, own_seeds
@@ -85,11 +85,15 @@ class MaskedObjective(Objective):
         value = torch.stack(parts).sum() + self.length_weight * length
         return Loss(value, sentences, tokens, len(per_sentence) - sentences, metrics)
 
+    def filled(self, network: CanvasNetwork, memory: Memory, exercise: Exercise) -> Canvas:
+        """Run the decoder over the canvas of an exercise."""
+        return network.fill(memory, exercise.canvas)
+
     def _costs(
         self, network: CanvasNetwork, memory: Memory, exercise: Exercise, gold: Gold
     ) -> tuple[Float[Tensor, "R"], Float[Tensor, "R"]]:
         """Return what each charged position costs and, without gradient, the same without smoothing."""
-        states = network.fill(memory, exercise.canvas).states[exercise.charged]
+        states = self.filled(network, memory, exercise).states[exercise.charged]
         weight, tokens = network.embeddings.tokens.weight, gold.ids[exercise.charged]
         costs, nll = smoothed_nll(states, weight, tokens, self.label_smoothing)
         return costs, nll.detach()
