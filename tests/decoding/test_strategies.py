@@ -12,13 +12,17 @@ from pcfgnat.decoding import (
     Beam,
     CollapsedBeam,
     DecodingError,
+    EasyFirst,
     Greedy,
+    Imputation,
     JointViterbi,
     Lookahead,
+    MaskPredict,
     Request,
     Sample,
     SlotGreedy,
     Strategy,
+    UpdateAll,
     Viterbi,
     parse_strategy,
     strategies_of,
@@ -30,7 +34,15 @@ from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.runtimes.base import Runtime, SlotScores, SlotsReader, Sources, Stepper
+from pcfgnat.runtimes.base import (
+    FramesReader,
+    Runtime,
+    SlotScores,
+    SlotsReader,
+    Sources,
+    Stepper,
+    VisibleSlotsReader,
+)
 
 
 class Bare:
@@ -58,6 +70,16 @@ class OnlySlots(Bare):
         raise NotImplementedError
 
 
+class OnlyOpenFrames(OnlyFrames):
+    def read_frames(self, sources: Sources) -> FramesReader:
+        raise NotImplementedError
+
+
+class OnlyVisibleSlots(OnlySlots):
+    def read_visible(self, sources: Sources) -> VisibleSlotsReader:
+        raise NotImplementedError
+
+
 class OnlySteps(Bare):
     max_target_length = 9
 
@@ -68,7 +90,9 @@ class OnlySteps(Bare):
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
-    (OnlySlots(), [SlotGreedy, SlotSample]),
+    (OnlyOpenFrames(), [Slotwise, CollapsedBeam, CollapsedSample, Imputation]),
+    (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
+    (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
     (Bare(), []),
 ]
@@ -87,15 +111,22 @@ def test_strategies_are_those_whose_protocol_a_runtime_offers(
 
 
 def test_every_strategy_has_its_runtime() -> None:
-    assert sorted(kind.__name__ for _, kinds in BY_RUNTIME for kind in kinds) == sorted(
-        kind.__name__ for kind in STRATEGIES
-    )
+    assert {kind for _, kinds in BY_RUNTIME for kind in kinds} == set(STRATEGIES)
+    assert len(set(STRATEGIES)) == len(STRATEGIES)
     for _, kinds in BY_RUNTIME:
         assert len({kind.name for kind in kinds}) == len(kinds)
     assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample"}
 
 
-OTHERS: list[Strategy] = [Beam(8), CollapsedBeam(1), SlotGreedy(4)]
+OTHERS: list[Strategy] = [
+    Beam(8),
+    CollapsedBeam(1),
+    SlotGreedy(4),
+    MaskPredict(4, 2),
+    UpdateAll(1),
+    EasyFirst(3),
+    Imputation(2, True),
+]
 
 
 @pytest.mark.parametrize("strategy", [*[kind() for kind in STRATEGIES], *OTHERS], ids=repr)
@@ -114,6 +145,10 @@ def test_what_is_written_is_read_back(strategy: Strategy) -> None:
         (Beam(), "beam:size=5"),
         (CollapsedBeam(3), "beam:size=3"),
         (SlotGreedy(2), "greedy:lengths=2"),
+        (MaskPredict(), "mask-predict:iterations=10,lengths=5"),
+        (UpdateAll(4, 3), "update-all:iterations=4,lengths=3"),
+        (EasyFirst(5, 1), "easy-first:iterations=5,lengths=1"),
+        (Imputation(4, blocks=True), "imputation:iterations=4,blocks=true"),
         (GreedySteps(), "greedy"),
         (SampleSteps(), "sample"),
     ],

@@ -8,6 +8,9 @@ from typing import Any
 from pcfgnat.config import ConfigError, from_dict, parsed_value, to_dict
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
+from pcfgnat.decoding.easy_first import EasyFirst
+from pcfgnat.decoding.imputation import Imputation
+from pcfgnat.decoding.masked import MaskPredict, UpdateAll
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
@@ -17,6 +20,8 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(Viterbi, JointViterbi, Lookahead, Greedy, Sample),
     *(Slotwise, CollapsedBeam, CollapsedSample),
     *(SlotGreedy, SlotSample),
+    *(MaskPredict, UpdateAll, EasyFirst),
+    *(Imputation,),
     *(Beam, GreedySteps, SampleSteps),
 )
 
@@ -46,8 +51,12 @@ def parse_strategy(text: str, runtime: Runtime) -> Strategy:
 
 def strategy_text(strategy: Strategy) -> str:
     """Return what `parse_strategy` reads, with all settings."""
-    settings = ",".join(f"{key}={value}" for key, value in to_dict(strategy).items())
+    settings = ",".join(f"{key}={_written(value)}" for key, value in to_dict(strategy).items())
     return f"{strategy.name}:{settings}" if settings else strategy.name
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 __all__ = [
@@ -55,13 +64,17 @@ __all__ = [
     "Beam",
     "CollapsedBeam",
     "DecodingError",
+    "EasyFirst",
     "Greedy",
+    "Imputation",
     "JointViterbi",
     "Lookahead",
+    "MaskPredict",
     "Request",
     "Sample",
     "SlotGreedy",
     "Strategy",
+    "UpdateAll",
     "Viterbi",
     "parse_strategy",
     "strategies_of",

@@ -69,12 +69,14 @@ class Hypothesis:
     """A decoded sentence: its ids, the log-probability of it with its structure, and that structure.
 
     `nodes[i]` is the node (symbol, vertex or slot) that emitted token i; `tree` is there for grammars.
+    `passes` are the ids after each pass, where a sentence is written in several.
     """
 
     ids: tuple[int, ...]
     score: float
     nodes: tuple[int, ...]
     tree: ParseTree | None = None
+    passes: tuple[tuple[int, ...], ...] = ()
 
     def normalised_score(self, length_penalty: float) -> float:
         """`score / L^β`, by which hypotheses of different lengths are compared."""

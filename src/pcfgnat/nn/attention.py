@@ -40,7 +40,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention of a sequence to the encoder's states, whose keys and values are computed apart, once."""
+    """Attention of a sequence to another, whose keys and values are computed apart, once."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -58,9 +58,9 @@ class CrossAttention(nn.Module):
         self,
         x: Float[Tensor, "B Q D"],
         keys_values: Float[Tensor, "B N 2 H E"],
-        bias: Float[Tensor, "B 1 1 N"] | None,
+        bias: Float[Tensor, "B 1 #Q N"] | None,
     ) -> Float[Tensor, "B Q D"]:
-        """Attend to the encoder's states."""
+        """Attend to the other sequence, such as the encoder's states."""
         query = _split_heads(self.query(x), 1, self.heads)[:, :, 0]
         mixed = attend(query, keys_values, bias, self.dropout if self.training else 0.0)
         update: Tensor = self.output(mixed)

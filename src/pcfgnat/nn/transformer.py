@@ -100,7 +100,7 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers_encoder))
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
 
     def forward(
         self, inputs: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"] | None
@@ -138,7 +138,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.causal = causal
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers_decoder))
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
 
     def forward(
         self,
@@ -191,6 +191,6 @@ class Decoder(nn.Module):
         return cast(Iterable[DecoderLayer], self.layers)
 
 
-def _last_norm(config: TransformerConfig) -> nn.Module:
+def last_norm(config: TransformerConfig) -> nn.Module:
     """Pre-norm layers leave their sum as it is, so that it needs a norm at the end."""
     return nn.LayerNorm(config.width) if config.pre_norm else nn.Identity()

@@ -3,22 +3,35 @@
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
+from pcfgnat.objectives.disco import Disco
+from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
+from pcfgnat.objectives.masked import Corrected, Masked, Smart
 from pcfgnat.objectives.reveal.glancing import Glancing
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": Likelihood,
     "cross_entropy": CrossEntropy,
+    "masked": Masked,
+    "smart": Smart,
+    "cmlmc": Corrected,
+    "imputer": Imputer,
+    "disco": Disco,
 }
 
 __all__ = [
     "OBJECTIVES",
     "CanvasObjective",
+    "Corrected",
     "CrossEntropy",
+    "Disco",
     "Glancing",
+    "Imputer",
     "Likelihood",
     "Loss",
+    "Masked",
     "Objective",
     "ObjectiveError",
+    "Smart",
     "Step",
 ]

@@ -71,12 +71,13 @@ class CanvasObjective(Objective):
             scores = network.length.scores(memory.states, memory.mask, memory.lengths)
             cost = LengthHead.cost(scores, memory.lengths, batch.target.lengths)
             extra = self.length_weight * cost
-        return _mean(costs, batch.target, extra, metrics)
+        return mean_cost(costs, batch.target, extra, metrics)
 
 
-def _mean(
+def mean_cost(
     costs: Float[Tensor, "B"], target: Padded, extra: Float[Tensor, "B"] | None, metrics: dict[str, float]
 ) -> Loss:
+    """Return the mean of what sentences cost, and of `extra`; those that cost +inf are left out."""
     feasible = (costs != torch.inf) & (target.lengths >= 2)
     sentences = int(feasible.sum())
     losses = costs[feasible]

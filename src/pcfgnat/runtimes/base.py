@@ -46,6 +46,34 @@ class Frames(Runtime, Protocol):
 
 
 @runtime_checkable
+class OpenFrames(Frames, Protocol):
+    """The same, given what some slots emit: canvases may be filled again and again."""
+
+    def read_frames(self, sources: Sources) -> "FramesReader":
+        """Encode sources once."""
+
+
+@runtime_checkable
+class FramesReader(Protocol):
+    """Sources that have been encoded."""
+
+    @property
+    def canvas_lengths(self) -> Int64[np.ndarray, "B"]:
+        """How many slots each sentence has."""
+
+    def fill(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+    ) -> Sequence["SlotScores"]:
+        """Run the decoder over R canvases, each of a sentence.
+
+        Open slots hold the id of the unknown token, at the ends of a canvas bos and eos.
+        """
+
+
+@runtime_checkable
 class SlotScores(Protocol):
     """The slots of one sentence; special tokens other than the blank are never emitted."""
 
@@ -82,6 +110,31 @@ class SlotsReader(Protocol):
         lengths: Int64[np.ndarray, "R"],
     ) -> Emissions:
         """Run the decoder over R canvases, each of a sentence; blanks are the id of the unknown token."""
+
+
+@runtime_checkable
+class VisibleSlots(Slots, Protocol):
+    """The same, where each slot sees a set of others of its own."""
+
+    def read_visible(self, sources: Sources) -> "VisibleSlotsReader":
+        """Encode sources once."""
+
+
+@runtime_checkable
+class VisibleSlotsReader(SlotsReader, Protocol):
+    """Sources that have been encoded; in `fill`, each slot sees all others that are not blank."""
+
+    def fill_visible(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+        visible: Bool[np.ndarray, "R M M"],
+    ) -> Emissions:
+        """Run the decoder over R canvases; `visible[r, i, j]` is whether slot i sees the token of slot j.
+
+        Whatever is asked for, a slot never sees itself, and always bos and eos.
+        """
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,18 @@ from pcfgnat.grammar.canvas import Framing
 from pcfgnat.grammar.decoding import Emissions, Grammars
 from pcfgnat.networks import (
     AutoregressiveNetwork,
+    Canvas,
     CanvasIds,
     CanvasNetwork,
     CTCNetwork,
+    DiscoNetwork,
+    ImputerNetwork,
     Memory,
     Network,
-    SlotsNetwork,
+    PredictedLengthNetwork,
     inference,
 )
+from pcfgnat.networks.ctc import BLANK
 from pcfgnat.networks.emissions import all_emissions, translation_distribution
 from pcfgnat.runtimes.base import NextTokens, Runtime, Sources
 from pcfgnat.structures import CTC
@@ -77,6 +81,41 @@ class TorchFrames(TorchRuntime):
             yield range(len(sources)), [TensorSlots(slots[:count], found.blank) for slots, count in rows]
 
 
+class TorchOpenFrames(TorchFrames):
+    """A network whose slots collapse, and which reads what some of them emit."""
+
+    def read_frames(self, sources: Sources) -> "TorchFramesReader":
+        """Encode sources."""
+        network = self._network
+        with inference(network):
+            return TorchFramesReader(network, network.encode(network.padded(sources)))
+
+
+@dataclass(frozen=True)
+class TorchFramesReader:
+    """Sources that have been encoded."""
+
+    network: CTCNetwork
+    memory: Memory
+
+    @property
+    def canvas_lengths(self) -> Int64[np.ndarray, "B"]:
+        """How many slots each sentence has."""
+        return self.network.canvas_lengths(self.memory, None).cpu().numpy()
+
+    def fill(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+    ) -> Sequence["TensorSlots"]:
+        """Run the decoder over R canvases, each of a sentence."""
+        with inference(self.network):
+            filled = self.network.fill(*_canvases(self.network, self.memory, sentence, canvas, lengths))
+            rows = zip(all_emissions(self.network, filled), lengths.tolist(), strict=True)
+            return [TensorSlots(slots[:count], BLANK) for slots, count in rows]
+
+
 @dataclass(frozen=True)
 class TensorSlots:
     """The slots of one sentence."""
@@ -103,7 +142,7 @@ class TensorSlots:
 class TorchSlots(TorchRuntime):
     """A network that predicts the number of its slots."""
 
-    def __init__(self, network: SlotsNetwork) -> None:
+    def __init__(self, network: PredictedLengthNetwork) -> None:
         super().__init__(network)
         self._network = network
 
@@ -122,7 +161,7 @@ class TorchSlots(TorchRuntime):
 class TorchSlotsReader:
     """Sources that have been encoded."""
 
-    network: SlotsNetwork
+    network: PredictedLengthNetwork
     memory: Memory
 
     def length_log_probs(self) -> Float[np.ndarray, "B L"]:
@@ -137,15 +176,63 @@ class TorchSlotsReader:
         lengths: Int64[np.ndarray, "R"],
     ) -> Emissions:
         """Run the decoder over R canvases, each of a sentence."""
-        network = self.network
-        rows, ids, sizes = (
-            torch.from_numpy(array).to(network.device) for array in (sentence, canvas, lengths)
-        )
-        memory = Memory(self.memory.states[rows], self.memory.mask[rows], self.memory.lengths[rows])
-        with inference(network):
-            filled = network.fill(memory, CanvasIds(ids, sizes))
-            emit = all_emissions(network, filled)
-        return TensorEmissions(emit, network.framing.first_node, sizes - 1, SPECIAL_TOKENS)
+        with inference(self.network):
+            filled = self.network.fill(*_canvases(self.network, self.memory, sentence, canvas, lengths))
+            return _emissions(self.network, filled)
+
+
+class TorchVisibleSlots(TorchSlots):
+    """A network of which each slot sees a set of others of its own."""
+
+    def __init__(self, network: DiscoNetwork) -> None:
+        super().__init__(network)
+        self._disco = network
+
+    def read(self, sources: Sources) -> "TorchVisibleReader":
+        """Encode sources."""
+        return self.read_visible(sources)
+
+    def read_visible(self, sources: Sources) -> "TorchVisibleReader":
+        """Encode sources."""
+        with inference(self._disco):
+            return TorchVisibleReader(self._disco, self._disco.encode(self._disco.padded(sources)))
+
+
+@dataclass(frozen=True)
+class TorchVisibleReader(TorchSlotsReader):
+    """Sources that have been encoded."""
+
+    network: DiscoNetwork
+
+    def fill_visible(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+        visible: Bool[np.ndarray, "R M M"],
+    ) -> Emissions:
+        """Run the decoder over R canvases, of which each slot sees what it may."""
+        with inference(self.network):
+            memory, ids = _canvases(self.network, self.memory, sentence, canvas, lengths)
+            seen = torch.from_numpy(visible).to(self.network.device)
+            return _emissions(self.network, self.network.fill_visible(memory, ids, seen))
+
+
+def _canvases(
+    network: CanvasNetwork,
+    memory: Memory,
+    sentence: Int64[np.ndarray, "R"],
+    canvas: Int64[np.ndarray, "R M"],
+    lengths: Int64[np.ndarray, "R"],
+) -> tuple[Memory, CanvasIds]:
+    """Return rows of canvases, and what their sentences were encoded to."""
+    rows, ids, sizes = (torch.from_numpy(array).to(network.device) for array in (sentence, canvas, lengths))
+    return Memory(memory.states[rows], memory.mask[rows], memory.lengths[rows]), CanvasIds(ids, sizes)
+
+
+def _emissions(network: CanvasNetwork, filled: Canvas) -> Emissions:
+    emit = all_emissions(network, filled)
+    return TensorEmissions(emit, network.framing.first_node, filled.lengths - 1, SPECIAL_TOKENS)
 
 
 class TorchSteps(TorchRuntime):
@@ -205,8 +292,12 @@ def torch_runtime(network: Network) -> Runtime:
     """Return what decoding needs of a network."""
     if isinstance(network, AutoregressiveNetwork):
         return TorchSteps(network)
-    if isinstance(network, SlotsNetwork):
+    if isinstance(network, DiscoNetwork):
+        return TorchVisibleSlots(network)
+    if isinstance(network, PredictedLengthNetwork):
         return TorchSlots(network)
+    if isinstance(network, ImputerNetwork):
+        return TorchOpenFrames(network)
     if isinstance(network, CTCNetwork):
         return TorchFrames(network)
     assert isinstance(network, CanvasNetwork)
