@@ -15,6 +15,7 @@ from pcfgnat.decoding import (
     Greedy,
     JointViterbi,
     Lookahead,
+    MinimumRisk,
     Request,
     Sample,
     SlotGreedy,
@@ -66,7 +67,7 @@ class OnlySteps(Bare):
 
 
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
-    (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample]),
+    (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample, MinimumRisk]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
     (OnlySlots(), [SlotGreedy, SlotSample]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
@@ -92,10 +93,10 @@ def test_every_strategy_has_its_runtime() -> None:
     )
     for _, kinds in BY_RUNTIME:
         assert len({kind.name for kind in kinds}) == len(kinds)
-    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample"}
+    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample", "mbr"}
 
 
-OTHERS: list[Strategy] = [Beam(8), CollapsedBeam(1), SlotGreedy(4)]
+OTHERS: list[Strategy] = [Beam(8), CollapsedBeam(1), SlotGreedy(4), MinimumRisk(3, 2, draw=True)]
 
 
 @pytest.mark.parametrize("strategy", [*[kind() for kind in STRATEGIES], *OTHERS], ids=repr)

@@ -24,8 +24,8 @@ from tests.runtimes.models import MODELS, SMALL, save_model
 LENGTHS = (3, 9, 4, 9, 24, 1, 5, 5, 12)
 # with other settings than the default, where a strategy has any
 STRATEGIES = {
-    "pcfg": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample"),
-    "dag": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample"),
+    "pcfg": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr:size=6", "mbr:draw=true"),
+    "dag": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr:size=6"),
     "ctc": ("greedy", "beam:size=4", "sample"),
     "slots": ("greedy", "greedy:lengths=5", "sample"),
 }

@@ -54,8 +54,8 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--decode",
         metavar="STRATEGY",
-        help="viterbi, joint-viterbi, lookahead, greedy, beam or sample, as the model allows, with settings "
-        "behind a colon: beam:size=8 (default: the model's)",
+        help="viterbi, joint-viterbi, lookahead, greedy, mbr, beam or sample, as the model allows, with "
+        "settings behind a colon: beam:size=8 (default: the model's)",
     )
     group.add_argument(
         "--length-penalty",

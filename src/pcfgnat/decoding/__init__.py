@@ -8,13 +8,14 @@ from typing import Any
 from pcfgnat.config import ConfigError, from_dict, parsed_value, to_dict
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
+from pcfgnat.decoding.consensus import MinimumRisk
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
 from pcfgnat.runtimes.base import Runtime
 
 STRATEGIES: tuple[type[Strategy], ...] = (
-    *(Viterbi, JointViterbi, Lookahead, Greedy, Sample),
+    *(Viterbi, JointViterbi, Lookahead, Greedy, Sample, MinimumRisk),
     *(Slotwise, CollapsedBeam, CollapsedSample),
     *(SlotGreedy, SlotSample),
     *(Beam, GreedySteps, SampleSteps),
@@ -46,7 +47,11 @@ def parse_strategy(text: str, runtime: Runtime) -> Strategy:
 
 def strategy_text(strategy: Strategy) -> str:
     """Return what `parse_strategy` reads, with all settings."""
-    settings = ",".join(f"{key}={value}" for key, value in to_dict(strategy).items())
+    written = {
+        key: str(value).lower() if isinstance(value, bool) else value
+        for key, value in to_dict(strategy).items()
+    }
+    settings = ",".join(f"{key}={value}" for key, value in written.items())
     return f"{strategy.name}:{settings}" if settings else strategy.name
 
 
@@ -58,6 +63,7 @@ __all__ = [
     "Greedy",
     "JointViterbi",
     "Lookahead",
+    "MinimumRisk",
     "Request",
     "Sample",
     "SlotGreedy",
