@@ -12,6 +12,7 @@ from pcfgnat.decoding.consensus import MinimumRisk
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
+from pcfgnat.decoding.verify import Rescore, Verify
 from pcfgnat.runtimes.base import Runtime
 
 STRATEGIES: tuple[type[Strategy], ...] = (
@@ -19,11 +20,15 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(Slotwise, CollapsedBeam, CollapsedSample),
     *(SlotGreedy, SlotSample),
     *(Beam, GreedySteps, SampleSteps),
+    *(Verify, Rescore),
 )
 
 
 def strategies_of(runtime: Runtime) -> dict[str, type[Strategy]]:
-    """Return the strategies that a runtime can be decoded by, by name."""
+    """Return the strategies that a runtime can be decoded by, by name.
+
+    Where two models run as one, names that both have are the second one's.
+    """
     return {kind.name: kind for kind in STRATEGIES if isinstance(runtime, kind.protocol)}
 
 
@@ -65,9 +70,11 @@ __all__ = [
     "Lookahead",
     "MinimumRisk",
     "Request",
+    "Rescore",
     "Sample",
     "SlotGreedy",
     "Strategy",
+    "Verify",
     "Viterbi",
     "parse_strategy",
     "strategies_of",
