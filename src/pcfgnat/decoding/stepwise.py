@@ -164,8 +164,8 @@ class GreedySteps(Stepwise):
     name = "greedy"
 
     def width(self) -> int:
-        """Return what a beam of one looks at."""
-        return Beam(1).width()
+        """Return 1: nothing is compared with the best."""
+        return 1
 
     def choose(self, following: NextTokens, sentences: Sequence[Candidates]) -> list[list[Choice]]:
         """Return the best continuation, ended or not."""

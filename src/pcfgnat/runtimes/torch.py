@@ -223,7 +223,7 @@ class TorchStepper:
     def _read(self, states: Float[Tensor, "R D"], given: Int64[Tensor, "R"]) -> tuple[Tensor, ...]:
         """Return what a `Reading` holds, of some rows."""
         log_probs = self._network.token_log_probs(states).index_fill(1, self._banned, -torch.inf)
-        best, following = log_probs.topk(min(2, log_probs.shape[1]), dim=1)  # ties as in a beam of one
+        best, following = log_probs.topk(1, dim=1)
         asked = log_probs.gather(1, given.unsqueeze(1)).squeeze(1)
         return following[:, 0], best[:, 0], asked, log_probs[:, SPECIAL_TOKENS.eos]
 

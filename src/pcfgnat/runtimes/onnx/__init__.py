@@ -6,13 +6,15 @@ from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, Shape, Sh
 from pcfgnat.runtimes.onnx.one_pass import OnnxFrames, OnnxTables
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
 from pcfgnat.runtimes.onnx.slots import OnnxSlots
+from pcfgnat.runtimes.onnx.steps import OnnxSteps
 
 # what runs an exported network, by the network's name
-ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots]] = {
+ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxSteps]] = {
     "pcfg": OnnxTables,
     "dag": OnnxTables,
     "ctc": OnnxFrames,
     "slots": OnnxSlots,
+    "autoregressive": OnnxSteps,
 }
 
 
