@@ -49,8 +49,8 @@ def test_counts_equal_enumeration() -> None:
     windows = [list(ids) for n in (1, 2, 3) for ids in product(range(3), repeat=n)]
     table = emissions(grammar, 0)
     found = emission_chain(rules_of(grammar, 0)).counts(windows, 3, lambda tokens: table[:, tokens])
-    for window, counts in zip(windows, found, strict=True):
-        assert float(counts[len(window) - 1][0]) == pytest.approx(counted[tuple(window)], abs=1e-13)
+    for wanted, counts in zip(windows, found, strict=True):
+        assert float(counts[len(wanted) - 1][0]) == pytest.approx(counted[tuple(wanted)], abs=1e-13)
 
 
 def test_what_lies_in_padding_counts_for_nothing() -> None:

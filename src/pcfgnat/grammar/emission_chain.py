@@ -77,16 +77,17 @@ def emission_chain(rules: SentenceRules) -> EmissionChain:
     exists = np.zeros((stop, states), dtype=bool)
     exists[1 : stop - 1], exists[[0, stop - 1], bottom] = True, True
     entering = exists & np.isin(np.arange(states), plan.entries)  # C X
-    moves = np.zeros((stop, states, stop, states))
+    tables = np.zeros((stop, states, stop, states))
     for x in range(states):
         if plan.offsets[x] == block:
             weights = np.exp(rules.chain[:stop, plan.lefts[x], :stop].astype(np.float64))
             weights = np.where(np.tri(stop, dtype=bool), 0.0, weights)  # only to later nodes
-            moves[:, x] = weights[:, :, None] * entering
+            tables[:, x] = weights[:, :, None] * entering
         for rule, y in plan.moves[plan.first[x] : plan.first[x + 1]].tolist():
             inside = np.exp(rules.prefix[:stop, rule].astype(np.float64)) if rule >= 0 else np.ones(stop)
-            moves[np.arange(stop), x, np.arange(stop), y] = inside
-    moves = np.where(exists[:, :, None, None] & exists, moves, 0.0).reshape(stop * states, -1)
+            tables[np.arange(stop), x, np.arange(stop), y] = inside
+    possible = np.where(exists[:, :, None, None] & exists, tables, 0.0)
+    moves = possible.reshape(stop * states, -1)
     first, last = bottom, (stop - 1) * states + bottom
     before, behind = np.zeros(len(moves)), np.zeros(len(moves))
     before[first] = behind[last] = 1.0

@@ -52,7 +52,7 @@ def best_sentences(
     follows each.
     """
     search = _Search(rules, tokens, max_length, length_penalty, count)
-    found = []
+    found: list[Hypothesis] = []
     while search.regions and len(found) < count:
         found.append(search.take(heappop(search.regions)))
     return found

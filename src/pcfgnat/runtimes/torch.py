@@ -215,8 +215,8 @@ class TorchStepper:
             self._cache.rewind(ends)
             embedded = network.embeddings.target_at(ids, positions)
             states = network.decoder.step(embedded, known <= place.unsqueeze(2), self._cache)
-            rows = zip(states.flatten(0, 1).split(CHUNK_ROWS), given.flatten().split(CHUNK_ROWS), strict=True)
-            parts = [self._read(*chunk) for chunk in rows]
+            chunks = (torch.split(rows, CHUNK_ROWS) for rows in (states.flatten(0, 1), given.flatten()))
+            parts = [self._read(*chunk) for chunk in zip(*chunks, strict=True)]
             found = (torch.cat(part).view(tokens.shape).cpu().numpy() for part in zip(*parts, strict=True))
             return Reading(*found)
 

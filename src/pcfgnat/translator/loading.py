@@ -131,8 +131,8 @@ def load_model(
         _check_origin(directory, found)
     running = onnx_runtime(found, onnx)
     exact, origin = running.shortlist is None, metadata.origin_sha256
-    facts = ("onnx", origin, metadata.precision, exact, metadata.network)
-    return Loaded(running, found.tokenizer, metadata.decoding, *facts)
+    facts = (origin, metadata.precision, exact, metadata.network)
+    return Loaded(running, found.tokenizer, metadata.decoding, "onnx", *facts)
 
 
 def _load_checkpoint(directory: Path, device: str) -> Loaded:
@@ -142,9 +142,8 @@ def _load_checkpoint(directory: Path, device: str) -> Loaded:
     checkpoint = Checkpoint.open(directory)
     metadata = checkpoint.metadata
     runtime = torch_runtime(checkpoint.network(device=device))
-    origin = metadata.weights_sha256
-    facts = ("torch", origin, "float32", True, metadata.network)
-    return Loaded(runtime, checkpoint.tokenizer, metadata.decoding, *facts)
+    facts = (metadata.weights_sha256, "float32", True, metadata.network)
+    return Loaded(runtime, checkpoint.tokenizer, metadata.decoding, "torch", *facts)
 
 
 def describe_model(directory: Path) -> Metadata | ExportedMetadata:

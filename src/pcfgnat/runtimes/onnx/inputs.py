@@ -58,7 +58,9 @@ class Embedded:
         self, ids: Int64[np.ndarray, "B Q"], positions: Int64[np.ndarray, "B Q"]
     ) -> Float32[np.ndarray, "rows D"]:
         """Return embedded tokens that stand at any positions."""
-        placed = self._looked_up(self.tokens, self.scales, ids) + self._canvas_positions[positions]
+        placed: np.ndarray = (
+            self._looked_up(self.tokens, self.scales, ids) + self._canvas_positions[positions]
+        )
         return placed.astype(np.float32, copy=False).reshape(-1, self.width)
 
     def _on_canvas(self, canvas: np.ndarray) -> Float32[np.ndarray, "rows D"]:

@@ -62,8 +62,9 @@ class OutputLayer:
 
     def weights(self, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "T D"]:
         """Return the rows of the output matrix of some tokens."""
-        rows = self.tokens[tokens].astype(np.float32)
-        return rows if self.scales is None else rows * self.scales[tokens, None]
+        rows: np.ndarray = self.tokens[tokens].astype(np.float32)
+        scaled: np.ndarray = rows if self.scales is None else rows * self.scales[tokens, None]
+        return scaled
 
     def _all(self, rows: Float32[np.ndarray, "R D"]) -> Best:
         score, place, special = _normalised(self.exact()({"rows": rows}))
