@@ -71,6 +71,8 @@ def _job(options: argparse.Namespace) -> "ClusterJob":
     from pcfgnat.cluster import ClusterJob
     from pcfgnat.translator import TranslateOptions, model_directory
 
+    if options.verifier is not None:
+        raise ValueError("--verifier is not available on a cluster")
     defaults = TranslateOptions()
     return ClusterJob(
         model=model_directory(options.model).absolute(),

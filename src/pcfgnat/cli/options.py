@@ -54,8 +54,8 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--decode",
         metavar="STRATEGY",
-        help="viterbi, joint-viterbi, lookahead, greedy, beam or sample, as the model allows, with settings "
-        "behind a colon: beam:size=8 (default: the model's)",
+        help="viterbi, joint-viterbi, lookahead, greedy, mbr, beam, sample, verify or rescore, as the "
+        "model allows, with settings behind a colon: beam:size=8 (default: the model's)",
     )
     group.add_argument(
         "--length-penalty",
@@ -66,6 +66,13 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     add_former_name(group, "--beta", "length_penalty", float)
     group.add_argument(
         "--exact", action="store_true", help="look at the whole vocabulary, also in models with a shortlist"
+    )
+    group.add_argument(
+        "--verifier",
+        type=Path,
+        metavar="DIR",
+        help="an autoregressive model with the same tokenizer, which reads the drafts of a pcfg or dag "
+        "model: --decode verify (then the default) or rescore:size=8",
     )
     group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (default: 1)")
 
@@ -117,9 +124,10 @@ def load_translator(
 
     place = model_directory(directory)
     device: object = options.device
-    if exported_for(place, options.device) is None:  # otherwise torch need not be installed
-        describe_model(place)  # a directory that is no model is reported before a missing torch
-        device = use_machine(options)
+    for needed in (place, *([] if options.verifier is None else [model_directory(options.verifier)])):
+        if exported_for(needed, options.device) is None:  # otherwise torch need not be installed
+            describe_model(needed)  # a directory that is no model is reported before a missing torch
+            device = use_machine(options)
     defaults = TranslateOptions()
     wanted = TranslateOptions(
         strategy=options.decode,
@@ -131,7 +139,7 @@ def load_translator(
     )
     onnx = OnnxOptions(threads=options.threads, exact=True if options.exact else None)
     start = time.monotonic()
-    translator = Translator.load(place, device, wanted, onnx=onnx)
+    translator = Translator.load(place, device, wanted, onnx=onnx, verifier=options.verifier)
     runtime, strategy = type(translator.runtime).__name__, translator.strategy.name
     detail(f"loaded {place} in {time.monotonic() - start:.1f} s: {runtime}, {strategy}")
     return translator

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from pcfgnat.decoding import Request, parse_strategy
 from pcfgnat.networks import Network
 from pcfgnat.networks.base import inference
+from pcfgnat.runtimes.base import Steps
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text.special import SPECIAL_TOKENS
 
@@ -33,11 +34,11 @@ def norm_ranges(network: Network) -> dict[str, float]:
     norms = ((name, module) for name, module in network.named_modules() if isinstance(module, nn.LayerNorm))
     hooks = [module.register_forward_hook(watch(name)) for name, module in norms]
     runtime, sources = torch_runtime(network), _random_sources(network)
-    strategy = parse_strategy(network.default_strategy, runtime)
+    strategy = parse_strategy("greedy" if isinstance(runtime, Steps) else network.default_strategy, runtime)
     try:
         with inference(network), torch.random.fork_rng(devices=[]):
             for start in range(0, SENTENCES, BATCH):
-                strategy.decode(runtime, sources[start : start + BATCH], Request())
+                strategy.decode(runtime, sources[start : start + BATCH], Request(max_length=LONGEST))
     finally:
         for hook in hooks:
             hook.remove()
