@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
@@ -17,7 +17,7 @@ from pcfgnat.decoding.constraints import (
     multiplied,
 )
 from pcfgnat.grammar.constrained import ConstrainedSearch
-from pcfgnat.structures import SupportTree
+from pcfgnat.structures import RHPCFG, SupportTree
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.text.glossary import Term
 from pcfgnat.text.surfaces import Surfaces
@@ -70,7 +70,7 @@ def trees(depth: int, sizes: list[int], index: int) -> Iterator[Sentence]:
             yield score + tokens, ids, derivation.nodes
 
 
-def grammar_of(depth: int, sizes: list[int]) -> ByLength:
+def grammar_of(depth: int, sizes: list[int]) -> RHPCFG:
     return random_grammar(SupportTree(max(sizes), depth), sizes, vocabulary=VOCABULARY, seed=depth)
 
 
@@ -83,7 +83,7 @@ def paths(graph: ByLength, size: int, index: int) -> Iterator[Sentence]:
             path = (0, *inner, size - 1)
             if list(path) != sorted(set(path)):
                 continue
-            score = sum(steps[a, b] for a, b in zip(path, path[1:], strict=False))
+            score = sum(steps[a, b] for a, b in pairwise(path))
             for ids in product(*(allowed(v, 0, size - 1) for v in path)):
                 tokens = sum(emit[v, t] for v, t in zip(path, ids, strict=True))
                 yield float(score + tokens), ids, path
@@ -236,5 +236,5 @@ def test_wrong_constraints_are_refused(wrong: dict[str, object], message: str) -
 
 def test_other_strategies_refuse() -> None:
     assert constraining(Viterbi()) == Viterbi()
-    with pytest.raises(DecodingError, match="constraints need viterbi or joint-viterbi .*, got greedy"):
+    with pytest.raises(DecodingError, match=r"constraints need viterbi or joint-viterbi .*, got greedy"):
         constraining(Greedy())

@@ -9,7 +9,7 @@ TERMS = (
     Term("house", "Gebäude"),
     Term("white house", "Weißes Haus"),
     Term("US", "USA"),
-    Term("水", "Wasser"),
+    Term("水", "Nass"),
 )
 
 
@@ -20,7 +20,7 @@ TERMS = (
         ("white house, house!", ["Weißes Haus", "Gebäude"]),
         ("houses and a warehouse", []),
         ("in the US", ["USA"]),
-        ("我喝水吧", ["Wasser"]),
+        ("我喝水吧", ["Nass"]),
         ("", []),
     ],
 )

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,6 +62,11 @@ class Constraints:
             raise DecodingError(f"prefix must be a text of at most {MAX_PHRASE} characters")
         if self.max_characters is not None and self.max_characters < 1:
             raise DecodingError(f"max_characters must be at least 1, got {self.max_characters}")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked of any translation."""
+        return replace(self, strict=False) == Constraints()
 
     def clauses(self, source: str) -> tuple[Clause, ...]:
         """Return what is asked of the translation of a source, the most important first."""

@@ -151,9 +151,9 @@ def _over_tokens(
 
 def _example(kind: str, own: Sequence[str]) -> str:
     """Return a character of a kind that is none of these."""
-    pool = "abcdefghijklmnopqrstuvwxyz0123456789" if kind == WORD else "!#$%&()*+,-./:;<=>?@"
-    spare = (chr(code) for code in range(0x400, 0x450)) if kind == WORD else map(chr, range(0x2200, 0x2300))
-    return next(character for character in (*pool, *spare) if character not in own)
+    pool = range(0x400, 0x2000) if kind == WORD else range(0x2200, 0x2C00)  # more than a phrase has
+    free = [character for character in map(chr, pool) if _kind(character) == kind and character not in own]
+    return free[0]
 
 
 def _explored(

@@ -1,4 +1,4 @@
-"""What each token of a vocabulary adds to a text, for searches that look at the text and not at its tokens."""
+"""What each token of a vocabulary adds to a text, for searches that look at texts and not at tokens."""
 
 import re
 import unicodedata

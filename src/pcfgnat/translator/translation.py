@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from pcfgnat.draw import translation_html
@@ -17,36 +18,45 @@ class Candidate:
 
     `score` is the natural logarithm of its probability, with the tree if there is one; `pieces` are the
     subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one.
+    `forced` are the places of the pieces that constraints asked for.
     """
 
     text: str
     score: float
     pieces: tuple[str, ...]
     tree: ParseTree | None = None
+    forced: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return self.text
 
     @classmethod
-    def from_hypothesis(cls, hypothesis: Hypothesis, tokenizer: Tokenizer) -> "Candidate":
+    def from_hypothesis(
+        cls, hypothesis: Hypothesis, tokenizer: Tokenizer, forced: tuple[int, ...] = ()
+    ) -> "Candidate":
         """Read what a model found."""
         tree, words = hypothesis.tree, tokenizer.pieces(hypothesis.ids)
         if tree is not None:
             tree = tree.with_words(words)
-        return cls(tokenizer.decode(hypothesis.ids), float(hypothesis.score), tuple(words[1:-1]), tree)
+        text, score = tokenizer.decode(hypothesis.ids), float(hypothesis.score)
+        return cls(text, score, tuple(words[1:-1]), tree, forced)
 
     @classmethod
     def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":
         """Put translations of consecutive pieces of a text together; they keep trees of their own."""
         pieces = tuple(piece for part in parts for piece in part.pieces)
         text = " ".join(part.text for part in parts if part.text)
-        return cls(text, math.fsum(part.score for part in parts), pieces)
+        starts = accumulate((len(part.pieces) for part in parts), initial=0)
+        forced = tuple(s + place for s, part in zip(starts, parts, strict=False) for place in part.forced)
+        return cls(text, math.fsum(part.score for part in parts), pieces, None, forced)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         data: dict[str, Any] = {"text": self.text, "score": _finite(self.score), "pieces": list(self.pieces)}
         if self.tree is not None:
             data["tree"] = json.loads(self.tree.to_json())
+        if self.forced:
+            data["forced"] = list(self.forced)
         return data
 
 
@@ -55,7 +65,8 @@ class Translation:
     """The best translation of a text.
 
     `alternatives` are the next best ones, if they were asked for. A text too long for the model was
-    translated in pieces: `parts` has their translations, and `notes` says so.
+    translated in pieces: `parts` has their translations, and `notes` says so. `unmet` are the constraints
+    that could not be fulfilled.
     """
 
     source: str
@@ -66,6 +77,8 @@ class Translation:
     alternatives: tuple[Candidate, ...] = ()
     parts: tuple["Translation", ...] = ()
     notes: tuple[str, ...] = ()
+    forced: tuple[int, ...] = ()
+    unmet: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -73,7 +86,7 @@ class Translation:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The translation and its alternatives, best first."""
-        return (Candidate(self.text, self.score, self.pieces, self.tree), *self.alternatives)
+        return (Candidate(self.text, self.score, self.pieces, self.tree, self.forced), *self.alternatives)
 
     @property
     def trees(self) -> tuple[ParseTree, ...]:
@@ -96,14 +109,18 @@ class Translation:
     def from_candidates(cls, source: str, candidates: Sequence[Candidate]) -> "Translation":
         """Take the first candidate, and the others as alternatives."""
         best, *others = candidates
-        return cls(source, best.text, best.score, best.pieces, best.tree, tuple(others))
+        own = (best.text, best.score, best.pieces, best.tree)
+        return cls(source, *own, tuple(others), forced=best.forced)
 
     @classmethod
     def joined(cls, source: str, parts: Sequence["Translation"], note: str) -> "Translation":
         """Put the translations of a text's pieces together; alternative i consists of alternatives i."""
         rows = zip(*(part.candidates for part in parts), strict=False)  # as many as all parts have
         best, *others = [Candidate.joined(row) for row in rows]
-        return cls(source, best.text, best.score, best.pieces, None, tuple(others), tuple(parts), (note,))
+        own = (best.text, best.score, best.pieces, None)
+        notes = (note, *(own for part in parts for own in part.notes))
+        unmet = tuple(clause for part in parts for clause in part.unmet)
+        return cls(source, *own, tuple(others), tuple(parts), notes, best.forced, unmet)
 
     def _repr_html_(self) -> str:
         """Show the tree in a notebook."""
@@ -119,6 +136,8 @@ class Translation:
             data["parts"] = [part.to_dict() for part in self.parts]
         if self.notes:
             data["notes"] = list(self.notes)
+        if self.unmet:
+            data["unmet"] = list(self.unmet)
         return data
 
 

@@ -1,16 +1,22 @@
 """Texts to translations, with a model: cutting, batching, decoding, and putting everything back in order."""
 
+import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar, overload
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.decoding import Beam, Request, Strategy, parse_strategy, strategies_of, strategy_text
+from pcfgnat.decoding.constraints import Asked, Clause, Constraints, Satisfied, constraining
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
+from pcfgnat.text.surfaces import Surfaces
+from pcfgnat.translator.demands import forced_pieces, piece_constraints, raise_unsatisfied
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
@@ -30,6 +36,7 @@ class TranslateOptions:
     seed:           of strategies that draw
     batch:          sentences that are translated together, as long as they have no more than `batch_tokens`
     window:         lines that `stream` reads ahead, to put those of similar length together
+    constraints:    what translations must have and must not have
     """
 
     strategy: str | None = None
@@ -39,6 +46,7 @@ class TranslateOptions:
     batch: int = 32
     batch_tokens: int = 2048
     window: int = 1024
+    constraints: Constraints = Constraints()
 
     def __post_init__(self) -> None:
         for name in ("results", "batch", "batch_tokens", "window"):
@@ -107,6 +115,8 @@ class Translator:
             "length_penalty": str(self.request.length_penalty),
             "results": str(self.request.results),
         }
+        if not self.options.constraints.is_empty:
+            job["constraints"] = hashlib.sha256(repr(self.options.constraints).encode()).hexdigest()
         return {**job, "seed": str(self.request.seed)} if self.strategy.draws else job
 
     @property
@@ -115,14 +125,27 @@ class Translator:
         default = self.defaults.strategy.partition(":")[0]
         return tuple(sorted(strategies_of(self.runtime), key=lambda name: name != default))
 
-    @overload
-    def __call__(self, texts: str) -> Translation: ...  # type: ignore[overload-overlap]
+    @cached_property
+    def surfaces(self) -> Surfaces:
+        """What each token adds to a text."""
+        return Surfaces.of(self.tokenizer)
 
     @overload
-    def __call__(self, texts: Iterable[str]) -> list[Translation]: ...
+    def __call__(  # type: ignore[overload-overlap]
+        self, texts: str, constraints: Constraints | None = None
+    ) -> Translation: ...
 
-    def __call__(self, texts: str | Iterable[str]) -> Translation | list[Translation]:
-        """Translate one text or several."""
+    @overload
+    def __call__(
+        self, texts: Iterable[str], constraints: Constraints | None = None
+    ) -> list[Translation]: ...
+
+    def __call__(
+        self, texts: str | Iterable[str], constraints: Constraints | None = None
+    ) -> Translation | list[Translation]:
+        """Translate one text or several, under other constraints than those of the options if given."""
+        if constraints is not None:
+            return self.with_options(replace(self.options, constraints=constraints))(texts)
         if isinstance(texts, str):
             return self._translate([texts])[0]
         return list(self.stream(texts))
@@ -137,10 +160,7 @@ class Translator:
         columns: list[list[str]] = [[] for _ in length_penalties]
         for window in windows(texts, self.options.window):
             jobs, units = self._planned(window)
-            found = self._in_batches(
-                units,
-                lambda sources: self.strategy.sweep(self.runtime, sources, self.request, length_penalties),
-            )
+            found = self._in_batches(units, range(len(units)), partial(self._swept, length_penalties))
             for job in jobs:
                 rows = [found[index] for index in job.units]
                 for i, column in enumerate(columns):
@@ -148,12 +168,54 @@ class Translator:
                     column.append(" ".join(part for part in parts if part))
         return columns
 
+    def _swept(
+        self, length_penalties: Sequence[float], sources: Sequence[list[int]], indices: Sequence[int]
+    ) -> list[list[Hypothesis]]:
+        return self.strategy.sweep(self.runtime, sources, self.request, length_penalties)
+
     def _translate(self, texts: Sequence[str]) -> list[Translation]:
         jobs, units = self._planned(texts)
-        found = self._in_batches(
-            units, lambda sources: self.strategy.decode(self.runtime, sources, self.request)
-        )
-        return [self._result(job, found) for job in jobs]
+        clauses = self._clauses(jobs, units)
+        found = self._found(units, clauses)
+        return [self._result(job, found, clauses) for job in jobs]
+
+    def _clauses(self, jobs: Sequence["_Job"], units: Sequence[list[int]]) -> list[tuple[Clause, ...]]:
+        """Return what is asked of each unit."""
+        clauses: list[tuple[Clause, ...]] = [()] * len(units)
+        if self.options.constraints.is_empty:
+            return clauses
+        for job in jobs:
+            own = [units[index] for index in job.units]
+            wanted = piece_constraints(self.options.constraints, job.pieces, partial(self._costs, own))
+            for index, piece, constraints in zip(job.units, job.pieces, wanted, strict=False):
+                clauses[index] = constraints.clauses(piece)
+        return clauses
+
+    def _costs(self, units: Sequence[list[int]], phrase: str) -> list[float]:
+        """Return how much less probable units become with a phrase."""
+        wanted: list[tuple[Clause, ...]] = [()] * len(units) + [(Clause("require", phrase),)] * len(units)
+        found = self._constrained(wanted, [*units, *units], range(len(wanted)))
+        pairs = zip(found[: len(units)], found[len(units) :], strict=True)
+        return [math.inf if w.unmet else f.hypotheses[0].score - w.hypotheses[0].score for f, w in pairs]
+
+    def _found(
+        self, units: Sequence[list[int]], clauses: Sequence[tuple[Clause, ...]]
+    ) -> list[Satisfied]:
+        """Decode all units; what nothing is asked of is decoded as ever."""
+        free = [index for index, own in enumerate(clauses) if not own]
+        bound = [index for index, own in enumerate(clauses) if own]
+        found = dict(zip(free, self._in_batches(units, free, self._decoded), strict=True))
+        found |= zip(bound, self._in_batches(units, bound, partial(self._constrained, clauses)), strict=True)
+        return [found[index] for index in range(len(units))]
+
+    def _decoded(self, sources: Sequence[list[int]], indices: Sequence[int]) -> list[Satisfied]:
+        return [Satisfied(best) for best in self.strategy.decode(self.runtime, sources, self.request)]
+
+    def _constrained(
+        self, clauses: Sequence[tuple[Clause, ...]], sources: Sequence[list[int]], indices: Sequence[int]
+    ) -> list[Satisfied]:
+        asked = Asked([clauses[index] for index in indices], self.surfaces)
+        return constraining(self.strategy).decode_constrained(self.runtime, sources, self.request, asked)
 
     def _planned(self, texts: Sequence[str]) -> tuple[list["_Job"], list[list[int]]]:
         """Encode texts; one that is too long becomes several units, an empty one none."""
@@ -171,29 +233,45 @@ class Translator:
         return jobs, units
 
     def _in_batches(
-        self, units: Sequence[list[int]], decode: Callable[[Sequence[list[int]]], list[T]]
+        self,
+        units: Sequence[list[int]],
+        wanted: Sequence[int],
+        decode: Callable[[Sequence[list[int]], Sequence[int]], list[T]],
     ) -> list[T]:
-        """Decode in batches of similar length; the results are in the order of the units."""
+        """Decode the wanted units in batches of similar length; the results are in the order of `wanted`."""
         found: dict[int, T] = {}
-        order = sorted(range(len(units)), key=lambda index: len(units[index]))
+        order = sorted(wanted, key=lambda index: len(units[index]))
         for batch in _batches(order, [len(unit) for unit in units], self.options):
-            results = decode([units[index] for index in batch])
+            results = decode([units[index] for index in batch], batch)
             found.update(zip(batch, results, strict=True))
-        return [found[index] for index in range(len(units))]
+        return [found[index] for index in wanted]
 
-    def _result(self, job: "_Job", found: Sequence[list[Hypothesis]]) -> Translation:
+    def _result(
+        self, job: "_Job", found: Sequence[Satisfied], clauses: Sequence[tuple[Clause, ...]]
+    ) -> Translation:
         if not job.units:
             return Translation.empty(job.text)
-        parts = []
-        for piece, index in zip(job.pieces, job.units, strict=True):
-            best = found[index][: self.options.results]
-            candidates = [Candidate.from_hypothesis(hypothesis, self.tokenizer) for hypothesis in best]
-            parts.append(Translation.from_candidates(piece, candidates))
+        unmet = [clause for index in job.units for clause in found[index].unmet]
+        if self.options.constraints.strict:
+            raise_unsatisfied(job.text, unmet)
+        parts = [
+            self._part(piece, found[index], clauses[index])
+            for piece, index in zip(job.pieces, job.units, strict=True)
+        ]
         if len(parts) == 1:
             return replace(parts[0], source=job.text)
         limit = self.runtime.max_source_length
         note = f"split into {len(parts)} pieces: {job.length} tokens, but the model reads at most {limit}"
         return Translation.joined(job.text, parts, note)
+
+    def _part(self, piece: str, found: Satisfied, clauses: tuple[Clause, ...]) -> Translation:
+        candidates = []
+        for hypothesis in found.hypotheses[: self.options.results]:
+            forced = forced_pieces(hypothesis.ids, clauses, self.surfaces) if clauses else ()
+            candidates.append(Candidate.from_hypothesis(hypothesis, self.tokenizer, forced))
+        unmet = tuple(map(str, found.unmet))
+        notes = tuple(f"cannot {clause}" for clause in unmet)
+        return replace(Translation.from_candidates(piece, candidates), notes=notes, unmet=unmet)
 
 
 @dataclass(frozen=True)
