@@ -32,6 +32,12 @@ def add_constraint_options(parser: argparse.ArgumentParser) -> None:
         "--max-characters", type=positive, metavar="N", help="how long every translation may be"
     )
     group.add_argument(
+        "--keep",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="numbers, addresses, tags, emoji and unknown characters of the source survive (default: yes)",
+    )
+    group.add_argument(
         "--strict", action="store_true", help="stop with an error where a constraint cannot be kept"
     )
 

@@ -75,7 +75,9 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("either texts or --input may be given, got both")
     constraints = constraints_of(options)
     translator = load_translator(options, options.model, results=options.results, at_once=_is_typed(options))
-    translator = translator.with_options(replace(translator.options, constraints=constraints))
+    translator = translator.with_options(
+        replace(translator.options, constraints=constraints, keep=options.keep)
+    )
     kind = "json" if options.json else "tree" if options.tree else "text"
     form = Form(kind, options.results, terminal_width(), options.output is None and sys.stdout.isatty())  # type: ignore[arg-type]
     from_file = options.input is not None and (options.input.is_file() or not options.input.exists())

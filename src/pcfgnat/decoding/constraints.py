@@ -66,7 +66,7 @@ class Constraints:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is asked of any translation."""
-        return replace(self, strict=False) == Constraints()
+        return replace(self, strict=False) == NOTHING
 
     def clauses(self, source: str) -> tuple[Clause, ...]:
         """Return what is asked of the translation of a source, the most important first."""
@@ -77,6 +77,9 @@ class Constraints:
         wanted += [Clause("require", phrase) for phrase in self.require]
         wanted += [Clause("require", term.target) for term in terms_in(source, self.glossary)]
         return tuple(dict.fromkeys(wanted))
+
+
+NOTHING = Constraints()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from pcfgnat.text.special import SPECIAL_TOKENS
 from pcfgnat.text.tokenizer import Tokenizer
@@ -52,6 +52,12 @@ class Surfaces:
     def can_spell(self, text: str) -> bool:
         """Return whether the vocabulary has all characters of a text."""
         return set(self.spelled(text)) <= self.characters | {" "}
+
+
+@lru_cache(maxsize=8)
+def surfaces_of(tokenizer: Tokenizer) -> Surfaces:
+    """Return the surfaces of a tokenizer, which are read once."""
+    return Surfaces.of(tokenizer)
 
 
 def _of_sentencepiece(piece: str) -> str:

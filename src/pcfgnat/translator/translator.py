@@ -1,29 +1,26 @@
 """Texts to translations, with a model: cutting, batching, decoding, and putting everything back in order."""
 
 import hashlib
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import overload
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.decoding import Beam, Request, Strategy, parse_strategy, strategies_of, strategy_text
-from pcfgnat.decoding.constraints import Asked, Clause, Constraints, Satisfied, constraining
+from pcfgnat.decoding.constraints import NOTHING, Constraints, Satisfied
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
-from pcfgnat.text.surfaces import Surfaces
-from pcfgnat.translator.demands import forced_pieces, piece_constraints, raise_unsatisfied
+from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
+from pcfgnat.translator.units import BatchSize, Unit, UnitDecoder, in_batches
 
 WINDOW_CHARACTERS = 1 << 18
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,7 @@ class TranslateOptions:
     batch:          sentences that are translated together, as long as they have no more than `batch_tokens`
     window:         lines that `stream` reads ahead, to put those of similar length together
     constraints:    what translations must have and must not have
+    keep:           whether numbers, addresses, tags, emoji and unknown characters of the source must survive
     """
 
     strategy: str | None = None
@@ -46,7 +44,8 @@ class TranslateOptions:
     batch: int = 32
     batch_tokens: int = 2048
     window: int = 1024
-    constraints: Constraints = Constraints()
+    constraints: Constraints = NOTHING
+    keep: bool = False
 
     def __post_init__(self) -> None:
         for name in ("results", "batch", "batch_tokens", "window"):
@@ -117,6 +116,8 @@ class Translator:
         }
         if not self.options.constraints.is_empty:
             job["constraints"] = hashlib.sha256(repr(self.options.constraints).encode()).hexdigest()
+        if self.options.keep:
+            job["keep"] = str(self.options.keep)
         return {**job, "seed": str(self.request.seed)} if self.strategy.draws else job
 
     @property
@@ -125,10 +126,11 @@ class Translator:
         default = self.defaults.strategy.partition(":")[0]
         return tuple(sorted(strategies_of(self.runtime), key=lambda name: name != default))
 
-    @cached_property
-    def surfaces(self) -> Surfaces:
-        """What each token adds to a text."""
-        return Surfaces.of(self.tokenizer)
+    @property
+    def units(self) -> UnitDecoder:
+        """What decodes sentences."""
+        size = BatchSize(self.options.batch, self.options.batch_tokens)
+        return UnitDecoder(self.runtime, self.tokenizer, self.strategy, self.request, size)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
@@ -136,9 +138,7 @@ class Translator:
     ) -> Translation: ...
 
     @overload
-    def __call__(
-        self, texts: Iterable[str], constraints: Constraints | None = None
-    ) -> list[Translation]: ...
+    def __call__(self, texts: Iterable[str], constraints: Constraints | None = None) -> list[Translation]: ...
 
     def __call__(
         self, texts: str | Iterable[str], constraints: Constraints | None = None
@@ -159,128 +159,69 @@ class Translator:
         """Return the translations of all texts for each β, from one decoding where that is possible."""
         columns: list[list[str]] = [[] for _ in length_penalties]
         for window in windows(texts, self.options.window):
-            jobs, units = self._planned(window)
-            found = self._in_batches(units, range(len(units)), partial(self._swept, length_penalties))
+            jobs = [self._planned(text) for text in window]
+            units = [unit for job in jobs for unit in job.units]
+            found = iter(in_batches(units, partial(self._swept, length_penalties), self.units.size))
             for job in jobs:
-                rows = [found[index] for index in job.units]
+                rows = [next(found) for _ in job.units]
                 for i, column in enumerate(columns):
                     parts = [self.tokenizer.decode(row[i].ids) for row in rows]
                     column.append(" ".join(part for part in parts if part))
         return columns
 
-    def _swept(
-        self, length_penalties: Sequence[float], sources: Sequence[list[int]], indices: Sequence[int]
-    ) -> list[list[Hypothesis]]:
+    def _swept(self, length_penalties: Sequence[float], units: Sequence[Unit]) -> list[list[Hypothesis]]:
+        sources = [unit.ids for unit in units]
         return self.strategy.sweep(self.runtime, sources, self.request, length_penalties)
 
     def _translate(self, texts: Sequence[str]) -> list[Translation]:
-        jobs, units = self._planned(texts)
-        clauses = self._clauses(jobs, units)
-        found = self._found(units, clauses)
-        return [self._result(job, found, clauses) for job in jobs]
+        decoder, constraints = self.units, self.options.constraints
+        jobs = [self._planned(text) for text in texts]
+        units = [unit for job in jobs for unit in decoder.constrained(job.units, constraints)]
+        found = decoder.found(units)
+        if self.options.keep:
+            units, found = decoder.kept(units, found)
+        rest = zip(units, found, strict=True)
+        return [self._result(job, [next(rest) for _ in job.units]) for job in jobs]
 
-    def _clauses(self, jobs: Sequence["_Job"], units: Sequence[list[int]]) -> list[tuple[Clause, ...]]:
-        """Return what is asked of each unit."""
-        clauses: list[tuple[Clause, ...]] = [()] * len(units)
-        if self.options.constraints.is_empty:
-            return clauses
-        for job in jobs:
-            own = [units[index] for index in job.units]
-            wanted = piece_constraints(self.options.constraints, job.pieces, partial(self._costs, own))
-            for index, piece, constraints in zip(job.units, job.pieces, wanted, strict=False):
-                clauses[index] = constraints.clauses(piece)
-        return clauses
+    def _planned(self, text: str) -> "_Job":
+        """Encode a text; one that is too long becomes several units, an empty one none."""
+        ids, limit = self.tokenizer.encode(text), self.runtime.max_source_length
+        if len(ids) <= limit:
+            return _Job(text, [Unit(text, ids)] if len(ids) > 2 else [], len(ids))
+        pieces = split_to_fit(text, self.tokenizer, limit)
+        return _Job(text, list(map(Unit, pieces, self.tokenizer.encode_all(pieces))), len(ids))
 
-    def _costs(self, units: Sequence[list[int]], phrase: str) -> list[float]:
-        """Return how much less probable units become with a phrase."""
-        wanted: list[tuple[Clause, ...]] = [()] * len(units) + [(Clause("require", phrase),)] * len(units)
-        found = self._constrained(wanted, [*units, *units], range(len(wanted)))
-        pairs = zip(found[: len(units)], found[len(units) :], strict=True)
-        return [math.inf if w.unmet else f.hypotheses[0].score - w.hypotheses[0].score for f, w in pairs]
-
-    def _found(
-        self, units: Sequence[list[int]], clauses: Sequence[tuple[Clause, ...]]
-    ) -> list[Satisfied]:
-        """Decode all units; what nothing is asked of is decoded as ever."""
-        free = [index for index, own in enumerate(clauses) if not own]
-        bound = [index for index, own in enumerate(clauses) if own]
-        found = dict(zip(free, self._in_batches(units, free, self._decoded), strict=True))
-        found |= zip(bound, self._in_batches(units, bound, partial(self._constrained, clauses)), strict=True)
-        return [found[index] for index in range(len(units))]
-
-    def _decoded(self, sources: Sequence[list[int]], indices: Sequence[int]) -> list[Satisfied]:
-        return [Satisfied(best) for best in self.strategy.decode(self.runtime, sources, self.request)]
-
-    def _constrained(
-        self, clauses: Sequence[tuple[Clause, ...]], sources: Sequence[list[int]], indices: Sequence[int]
-    ) -> list[Satisfied]:
-        asked = Asked([clauses[index] for index in indices], self.surfaces)
-        return constraining(self.strategy).decode_constrained(self.runtime, sources, self.request, asked)
-
-    def _planned(self, texts: Sequence[str]) -> tuple[list["_Job"], list[list[int]]]:
-        """Encode texts; one that is too long becomes several units, an empty one none."""
-        jobs: list[_Job] = []
-        units: list[list[int]] = []
-        limit = self.runtime.max_source_length
-        for text, ids in zip(texts, self.tokenizer.encode_all(texts), strict=True):
-            if len(ids) <= limit:
-                pieces, encoded = [text], [ids] if len(ids) > 2 else []
-            else:
-                pieces = split_to_fit(text, self.tokenizer, limit)
-                encoded = self.tokenizer.encode_all(pieces)
-            jobs.append(_Job(text, pieces, range(len(units), len(units) + len(encoded)), len(ids)))
-            units += encoded
-        return jobs, units
-
-    def _in_batches(
-        self,
-        units: Sequence[list[int]],
-        wanted: Sequence[int],
-        decode: Callable[[Sequence[list[int]], Sequence[int]], list[T]],
-    ) -> list[T]:
-        """Decode the wanted units in batches of similar length; the results are in the order of `wanted`."""
-        found: dict[int, T] = {}
-        order = sorted(wanted, key=lambda index: len(units[index]))
-        for batch in _batches(order, [len(unit) for unit in units], self.options):
-            results = decode([units[index] for index in batch], batch)
-            found.update(zip(batch, results, strict=True))
-        return [found[index] for index in wanted]
-
-    def _result(
-        self, job: "_Job", found: Sequence[Satisfied], clauses: Sequence[tuple[Clause, ...]]
-    ) -> Translation:
-        if not job.units:
+    def _result(self, job: "_Job", found: Sequence[tuple[Unit, Satisfied]]) -> Translation:
+        if not found:
             return Translation.empty(job.text)
-        unmet = [clause for index in job.units for clause in found[index].unmet]
         if self.options.constraints.strict:
+            unmet = [clause for unit, own in found for clause in unit.reported(own.unmet)]
             raise_unsatisfied(job.text, unmet)
-        parts = [
-            self._part(piece, found[index], clauses[index])
-            for piece, index in zip(job.pieces, job.units, strict=True)
-        ]
+        parts = [self._part(unit, own) for unit, own in found]
         if len(parts) == 1:
             return replace(parts[0], source=job.text)
         limit = self.runtime.max_source_length
         note = f"split into {len(parts)} pieces: {job.length} tokens, but the model reads at most {limit}"
         return Translation.joined(job.text, parts, note)
 
-    def _part(self, piece: str, found: Satisfied, clauses: tuple[Clause, ...]) -> Translation:
+    def _part(self, unit: Unit, found: Satisfied) -> Translation:
         candidates = []
         for hypothesis in found.hypotheses[: self.options.results]:
-            forced = forced_pieces(hypothesis.ids, clauses, self.surfaces) if clauses else ()
-            candidates.append(Candidate.from_hypothesis(hypothesis, self.tokenizer, forced))
-        unmet = tuple(map(str, found.unmet))
+            clauses, surfaces = unit.clauses, self.units.surfaces
+            forced = forced_pieces(hypothesis.ids, clauses, surfaces) if clauses else ()
+            candidate = Candidate.from_hypothesis(hypothesis, self.tokenizer, forced)
+            candidates.append(replace(candidate, text=unit.written(candidate.text)))
+        unmet = tuple(map(str, unit.reported(found.unmet)))
         notes = tuple(f"cannot {clause}" for clause in unmet)
-        return replace(Translation.from_candidates(piece, candidates), notes=notes, unmet=unmet)
+        return replace(Translation.from_candidates(unit.text, candidates), notes=notes, unmet=unmet)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A text to translate: its pieces, where their ids stand among all, and how many it has in all."""
+    """A text to translate: its pieces, and how many tokens it has in all."""
 
     text: str
-    pieces: list[str]
-    units: range
+    units: list[Unit]
     length: int
 
 
@@ -309,16 +250,3 @@ def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         raise
     if window:
         yield window
-
-
-def _batches(order: Sequence[int], lengths: Sequence[int], options: TranslateOptions) -> Iterator[list[int]]:
-    """Cut indices, sorted by length, into batches."""
-    batch: list[int] = []
-    for index in order:
-        full = len(batch) >= options.batch or (len(batch) + 1) * lengths[index] > options.batch_tokens
-        if batch and full:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
