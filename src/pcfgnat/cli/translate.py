@@ -57,8 +57,10 @@ def add_command(commands: Commands) -> None:
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
     form.add_argument("--tree", action="store_true", help="draw the parse tree below each translation")
     form.add_argument(
-        "--json", action="store_true", help="one JSON object per line: text, score, pieces, tree"
+        "--json", action="store_true", help="one JSON object per line: text, score, pieces, tree, confidence"
     )
+    add("--confidence", action=argparse.BooleanOptionalAction, default=True,
+        help="how sure the model is of each word, with --json (default: yes)")  # fmt: skip
     add_decoding_options(parser)
     add("--results", type=positive, default=1, metavar="N", help="the N best translations or "
         "samples, each as line number, score and text, separated by tabs")  # fmt: skip
@@ -75,9 +77,9 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("either texts or --input may be given, got both")
     constraints = constraints_of(options)
     translator = load_translator(options, options.model, results=options.results, at_once=_is_typed(options))
-    translator = translator.with_options(
-        replace(translator.options, constraints=constraints, keep=options.keep)
-    )
+    confidence = options.json and options.confidence
+    wanted = replace(translator.options, constraints=constraints, keep=options.keep, confidence=confidence)
+    translator = translator.with_options(wanted)
     kind = "json" if options.json else "tree" if options.tree else "text"
     form = Form(kind, options.results, terminal_width(), options.output is None and sys.stdout.isatty())  # type: ignore[arg-type]
     from_file = options.input is not None and (options.input.is_file() or not options.input.exists())

@@ -152,8 +152,8 @@ def _over_tokens(
 def _example(kind: str, own: Sequence[str]) -> str:
     """Return a character of a kind that is none of these."""
     pool = range(0x400, 0x2000) if kind == WORD else range(0x2200, 0x2C00)  # more than a phrase has
-    free = [character for character in map(chr, pool) if _kind(character) == kind and character not in own]
-    return free[0]
+    free = (character for character in map(chr, pool) if _kind(character) == kind and character not in own)
+    return str(next(free))
 
 
 def _explored(

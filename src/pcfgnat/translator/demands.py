@@ -60,11 +60,11 @@ def forced_pieces(ids: Sequence[int], clauses: Sequence[Clause], surfaces: Surfa
     return tuple(sorted(found))
 
 
-def raise_unsatisfied(source: str, unmet: Sequence[Clause]) -> None:
+def raise_unsatisfied(source: str, unmet: Sequence[str]) -> None:
     """Raise an error if anything is missing."""
     if unmet:
         start = source if len(source) <= 60 else f"{source[:60]}…"
-        raise UnsatisfiedError(f"cannot {', '.join(map(str, unmet))} in the translation of {start!r}")
+        raise UnsatisfiedError(f"cannot {', '.join(unmet)} in the translation of {start!r}")
 
 
 def _shares(characters: int | None, pieces: Sequence[str]) -> list[int | None]:

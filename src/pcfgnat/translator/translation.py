@@ -10,6 +10,7 @@ from typing import Any
 from pcfgnat.draw import translation_html
 from pcfgnat.structures import Hypothesis, ParseTree
 from pcfgnat.text import Tokenizer
+from pcfgnat.translator.confidence import Word
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Translation:
 
     `alternatives` are the next best ones, if they were asked for. A text too long for the model was
     translated in pieces: `parts` has their translations, and `notes` says so. `unmet` are the constraints
-    that could not be fulfilled.
+    that could not be fulfilled, `words` how sure the model is of each word, if that was asked for.
     """
 
     source: str
@@ -79,6 +80,7 @@ class Translation:
     notes: tuple[str, ...] = ()
     forced: tuple[int, ...] = ()
     unmet: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -120,7 +122,9 @@ class Translation:
         own = (best.text, best.score, best.pieces, None)
         notes = (note, *(own for part in parts for own in part.notes))
         unmet = tuple(clause for part in parts for clause in part.unmet)
-        return cls(source, *own, tuple(others), tuple(parts), notes, best.forced, unmet)
+        starts = accumulate((len(part.pieces) for part in parts), initial=0)
+        words = tuple(w.moved(start) for start, p in zip(starts, parts, strict=False) for w in p.words)
+        return cls(source, *own, tuple(others), tuple(parts), notes, best.forced, unmet, words)
 
     def _repr_html_(self) -> str:
         """Show the tree in a notebook."""
@@ -136,6 +140,8 @@ class Translation:
             data["parts"] = [part.to_dict() for part in self.parts]
         if self.notes:
             data["notes"] = list(self.notes)
+        if self.words:
+            data["words"] = [word.to_dict() for word in self.words]
         if self.unmet:
             data["unmet"] = list(self.unmet)
         return data

@@ -14,6 +14,7 @@ from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
+from pcfgnat.translator.confidence import Word
 from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
 from pcfgnat.translator.splitting import split_to_fit
@@ -35,6 +36,7 @@ class TranslateOptions:
     window:         lines that `stream` reads ahead, to put those of similar length together
     constraints:    what translations must have and must not have
     keep:           whether numbers, addresses, tags, emoji and unknown characters of the source must survive
+    confidence:     whether to compute how sure the model is of each word, where it is a grammar or a graph
     """
 
     strategy: str | None = None
@@ -46,6 +48,7 @@ class TranslateOptions:
     window: int = 1024
     constraints: Constraints = NOTHING
     keep: bool = False
+    confidence: bool = False
 
     def __post_init__(self) -> None:
         for name in ("results", "batch", "batch_tokens", "window"):
@@ -118,6 +121,8 @@ class Translator:
             job["constraints"] = hashlib.sha256(repr(self.options.constraints).encode()).hexdigest()
         if self.options.keep:
             job["keep"] = str(self.options.keep)
+        if self.options.confidence:
+            job["confidence"] = str(self.options.confidence)
         return {**job, "seed": str(self.request.seed)} if self.strategy.draws else job
 
     @property
@@ -180,7 +185,8 @@ class Translator:
         found = decoder.found(units)
         if self.options.keep:
             units, found = decoder.kept(units, found)
-        rest = zip(units, found, strict=True)
+        words = decoder.words(units, found) if self.options.confidence else [()] * len(units)
+        rest = map(self._part, units, found, words)
         return [self._result(job, [next(rest) for _ in job.units]) for job in jobs]
 
     def _planned(self, text: str) -> "_Job":
@@ -191,20 +197,18 @@ class Translator:
         pieces = split_to_fit(text, self.tokenizer, limit)
         return _Job(text, list(map(Unit, pieces, self.tokenizer.encode_all(pieces))), len(ids))
 
-    def _result(self, job: "_Job", found: Sequence[tuple[Unit, Satisfied]]) -> Translation:
-        if not found:
+    def _result(self, job: "_Job", parts: Sequence[Translation]) -> Translation:
+        if not parts:
             return Translation.empty(job.text)
         if self.options.constraints.strict:
-            unmet = [clause for unit, own in found for clause in unit.reported(own.unmet)]
-            raise_unsatisfied(job.text, unmet)
-        parts = [self._part(unit, own) for unit, own in found]
+            raise_unsatisfied(job.text, [clause for part in parts for clause in part.unmet])
         if len(parts) == 1:
             return replace(parts[0], source=job.text)
         limit = self.runtime.max_source_length
         note = f"split into {len(parts)} pieces: {job.length} tokens, but the model reads at most {limit}"
         return Translation.joined(job.text, parts, note)
 
-    def _part(self, unit: Unit, found: Satisfied) -> Translation:
+    def _part(self, unit: Unit, found: Satisfied, words: tuple[Word, ...]) -> Translation:
         candidates = []
         for hypothesis in found.hypotheses[: self.options.results]:
             clauses, surfaces = unit.clauses, self.units.surfaces
@@ -213,7 +217,8 @@ class Translator:
             candidates.append(replace(candidate, text=unit.written(candidate.text)))
         unmet = tuple(map(str, unit.reported(found.unmet)))
         notes = tuple(f"cannot {clause}" for clause in unmet)
-        return replace(Translation.from_candidates(unit.text, candidates), notes=notes, unmet=unmet)
+        best = Translation.from_candidates(unit.text, candidates)
+        return replace(best, notes=notes, unmet=unmet, words=words)
 
 
 @dataclass(frozen=True)

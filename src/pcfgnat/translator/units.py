@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from pcfgnat.decoding import Request, Strategy
 from pcfgnat.decoding.constraints import Asked, Clause, Constraining, Constraints, Satisfied, constraining
-from pcfgnat.runtimes.base import Runtime
+from pcfgnat.runtimes.base import Runtime, Tables
 from pcfgnat.text import Tokenizer
 from pcfgnat.text.surfaces import Surfaces, surfaces_of
+from pcfgnat.translator.confidence import Word, word_confidences
 from pcfgnat.translator.demands import piece_constraints
 from pcfgnat.translator.keeping import Substitution, awkward_items, lost_items, substituted
 
@@ -34,6 +35,17 @@ class Unit:
     def written(self, translation: str) -> str:
         """Return the text of a translation, with everything that was taken out of the source."""
         return translation if self.changed is None else self.changed.undone(translation)
+
+
+@dataclass(frozen=True)
+class _Translated:
+    """Ids of a source and of its translation."""
+
+    ids: list[int]
+    translation: tuple[int, ...]
+
+
+U = TypeVar("U", Unit, _Translated)
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,19 @@ class UnitDecoder:
         indices = range(len(units))
         return [again.get(i, units[i]) for i in indices], [better.get(i, found[i]) for i in indices]
 
+    def words(self, units: Sequence[Unit], found: Sequence[Satisfied]) -> list[tuple[Word, ...]]:
+        """Return how sure the model is of the words of each best translation; none if it has no rules."""
+        runtime = self.runtime
+        if not isinstance(runtime, Tables):
+            return [()] * len(units)
+        best = [_Translated(u.ids, own.hypotheses[0].ids) for u, own in zip(units, found, strict=True)]
+
+        def decode(batch: Sequence[_Translated]) -> list[tuple[Word, ...]]:
+            sources, translations = [own.ids for own in batch], [own.translation for own in batch]
+            return word_confidences(runtime, sources, translations, self.surfaces)
+
+        return in_batches(best, decode, self.size)
+
     def _changed(self, unit: Unit, found: Satisfied) -> Unit | None:
         """Return what to translate instead, if anything was lost."""
         items = awkward_items(unit.text, self.surfaces)
@@ -119,9 +144,7 @@ class UnitDecoder:
         return strategy.decode_constrained(self.runtime, sources, self.request, asked)
 
 
-def in_batches(
-    units: Sequence[Unit], decode: Callable[[Sequence[Unit]], list[T]], size: BatchSize
-) -> list[T]:
+def in_batches(units: Sequence[U], decode: Callable[[Sequence[U]], list[T]], size: BatchSize) -> list[T]:
     """Decode in batches of similar length; the results are in the order of the units."""
     found: dict[int, T] = {}
     order = sorted(range(len(units)), key=lambda index: len(units[index].ids))
