@@ -109,7 +109,9 @@ def test_prepare_names_what_is_wrong(world: World, tmp_path: Path, capsys: Captu
 def test_translate_gives_what_the_library_gives(
     world: World, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = [result.text for result in Translator.load(world.teacher)(LINES)]
+    kept = TranslateOptions(keep=True)  # ☃ is unknown to the model
+    expected = [result.text for result in Translator.load(world.teacher, options=kept)(LINES)]
+    assert "☃" in expected[2]
     assert expected[1] == expected[3] == ""
     assert expected[0]
     lines = "".join(f"{line}\n" for line in expected)
@@ -164,7 +166,7 @@ def test_translate_with_options(world: World, capsys: Capture) -> None:
 
 def test_trees_are_drawn_and_written(world: World, capsys: Capture) -> None:
     text = LINES[0]
-    result = Translator.load(world.grammar)(text)
+    result = Translator.load(world.grammar, options=TranslateOptions(confidence=True))(text)
     assert result.tree is not None
     data = json.loads(out(capsys, "translate", "--model", world.grammar, "--json", text))
     assert data == result.to_dict()

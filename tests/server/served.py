@@ -72,7 +72,9 @@ class Repeated:
         """Return the same of some nodes of each sentence."""
         return [(np.full(len(own), -1.0), self.tokens[i, own]) for i, own in enumerate(nodes)]
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float[np.ndarray, "n V"]:
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float[np.ndarray, "n V"]:
         """Return log-probabilities of all tokens at some nodes."""
         found = np.full((len(nodes), TOKENIZER.vocabulary_size), -np.inf)
         found[np.arange(len(nodes)), self.tokens[index, nodes]] = -1.0

@@ -67,7 +67,9 @@ class Repeated:
         scores, tokens = self.everywhere()
         return [(scores[i, own], tokens[i, own]) for i, own in enumerate(nodes)]
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float[np.ndarray, "n V"]:
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float[np.ndarray, "n V"]:
         """Return what draws are made from: at both ends the source's token alone."""
         source = self.sources[index]
         rows = np.full((len(nodes), self.vocabulary), OTHER)

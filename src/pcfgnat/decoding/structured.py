@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pcfgnat.decoding.base import Request, Strategy
+from pcfgnat.decoding.constraints import Asked, Constraining, Satisfied, admitted_tokens, satisfy
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis
@@ -53,7 +54,7 @@ class Lookahead(Walk):
 
 
 @dataclass(frozen=True)
-class ByLength(Strategy):
+class ByLength(Constraining):
     """The best derivation of every length in one pass; lengths are compared by `score / L^β`."""
 
     protocol = Tables
@@ -81,6 +82,23 @@ class ByLength(Strategy):
     ) -> list[list[Hypothesis]]:
         """Return the best translation under each length penalty, all from one decoding."""
         return self._decode(runtime, sources, request, one_by_penalty(length_penalties))
+
+    def decode_constrained(
+        self, runtime: Tables, sources: Sources, request: Request, asked: Asked
+    ) -> list[Satisfied]:
+        """Return the best structures and tokens together that fulfil constraints, also of a graph."""
+        from pcfgnat.grammar.constrained import ConstrainedSearch  # numba takes a moment
+
+        choose = best_ranked(request.length_penalty, request.results)
+        limits = request.limits([2 * len(source) for source in sources])
+        found: dict[int, Satisfied] = {}
+        for group, grammars in runtime.grammars(sources):
+            for place, (index, most) in enumerate(zip(group, grammars.max_lengths, strict=True)):
+                own = asked.clauses[index]
+                admitted = admitted_tokens(own, asked.surfaces)
+                search = ConstrainedSearch.of(grammars, place, min(limits[index], most), admitted)
+                found[index] = satisfy(search, own, asked.surfaces, choose)
+        return [found[index] for index in range(len(sources))]
 
     def _decode(
         self, runtime: Tables, sources: Sources, request: Request, choose: LengthChooser

@@ -33,8 +33,13 @@ class Emissions(Protocol):
     ) -> list[tuple[Float[np.ndarray, "_"], Int64[np.ndarray, "_"]]]:
         """Return the same of some nodes of each sentence."""
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float[np.ndarray, "n V"]:
-        """Return log-probabilities of all tokens at some nodes of a sentence; -inf where not allowed."""
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float[np.ndarray, "n V"]:
+        """Return log-probabilities of all tokens at some nodes of a sentence; -inf where not allowed.
+
+        A shortlist is extended by the tokens that are `admitted`.
+        """
 
     def top(self, index: int, count: int) -> tuple[Int64[np.ndarray, "M k"], Float[np.ndarray, "M k"]]:
         """Return the best tokens of every node and their log-probabilities, allowed or not, best first."""
@@ -150,6 +155,15 @@ class Grammars:
         """Return log-probabilities of some tokens at every symbol of a sentence, allowed or not."""
         found = self.emissions.columns(index, tokens)
         return np.pad(found, ((self.offset, 0), (0, 0)), constant_values=-np.inf)
+
+    def symbol_log_probs(self, index: int, admitted: Sequence[int] = ()) -> Float[np.ndarray, "n V"]:
+        """Return log-probabilities of all tokens at the symbols 1, 2, … of a sentence; see `Emissions`."""
+        symbols = np.arange(1, self.support(index).num_nodes)
+        return self.emissions.log_probs(index, symbols - self.offset, admitted)
+
+    def hypothesis(self, index: int, symbols: Symbols, scores: np.ndarray, tokens: np.ndarray) -> Hypothesis:
+        """Return the sentence with these symbols, tokens and token scores."""
+        return self._hypothesis(index, symbols, scores, tokens)
 
     def lattice(self, index: int, top: int) -> LatticeScores:
         """Return what is known of a sentence before it is decoded, with the best tokens of each node."""

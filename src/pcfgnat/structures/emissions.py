@@ -34,8 +34,10 @@ class TensorEmissions:
         scores, tokens = self._best
         return [(scores[i, own], tokens[i, own]) for i, own in enumerate(nodes)]
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float[np.ndarray, "n V"]:
-        """Return log-probabilities of all tokens at some nodes of a sentence; -inf where not allowed."""
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float[np.ndarray, "n V"]:
+        """Return log-probabilities of all tokens at some nodes of a sentence; all tokens are admitted."""
         rows = as_array(self.emit[index, torch.from_numpy(nodes).to(self.emit.device)])
         if self.special is None:
             return rows

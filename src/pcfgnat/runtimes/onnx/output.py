@@ -123,9 +123,11 @@ class Emissions:
         parts = (np.split(values, cuts) for values in (found.score, found.token, found.special))
         return [Best(*part) for part in zip(*parts, strict=True)]
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n V"]:
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float32[np.ndarray, "n V"]:
         """Return log-probabilities of all tokens at some nodes of a sentence; -inf where not allowed."""
-        rows = self.rows(index, nodes)
+        rows = self.rows(index, nodes, admitted)
         allowed = rows.copy()
         allowed[:, list(SPECIAL_TOKENS.ids)] = -np.inf
         for node, special in self._ends(index):
@@ -152,9 +154,14 @@ class Emissions:
         found[nodes] = states @ self.layer.weights(tokens).T - normaliser[:, None]
         return found
 
-    def rows(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n V"]:
+    def rows(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float32[np.ndarray, "n V"]:
         """Return log-probabilities of all tokens at some nodes of a sentence, without any restriction."""
-        return self.layer.log_probs(self.states[index, nodes], self.types[index] if self.types else None)
+        types = None if self.types is None else self.types[index]
+        if types is not None and len(admitted):
+            types = np.union1d(types, np.array(admitted, dtype=np.int64))
+        return self.layer.log_probs(self.states[index, nodes], types)
 
     @cached_property
     def _nodes(self) -> list[Int64[np.ndarray, "_"]]:
