@@ -4,11 +4,13 @@ from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
 from pcfgnat.objectives.likelihood import Likelihood
+from pcfgnat.objectives.ngrams import Ngrams
 from pcfgnat.objectives.reveal.glancing import Glancing
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": Likelihood,
     "cross_entropy": CrossEntropy,
+    "ngrams": Ngrams,
 }
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Glancing",
     "Likelihood",
     "Loss",
+    "Ngrams",
     "Objective",
     "ObjectiveError",
     "Step",
