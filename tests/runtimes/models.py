@@ -31,6 +31,7 @@ MODELS: dict[str, tuple[str, Any]] = {
     "copying ctc": ("ctc", CTCConfig(OTHER, upsampling=3, copy_input=True)),
     "slots": ("slots", SlotsConfig(SMALL)),
     "copying slots": ("slots", SlotsConfig(OTHER, copy_input=True)),
+    "blank slots": ("slots", SlotsConfig(SMALL, blank=True)),
 }
 
 

@@ -1,18 +1,27 @@
-"""Objectives that align what was written with the target learn to copy and to reverse, as their recipes do."""
+"""Objectives that align a translation with its target learn to copy and to reverse, as their recipes do."""
 
 import pytest
 import torch
 
-from pcfgnat.networks import DAGConfig, DAGNetwork, Network, PCFGConfig, PCFGNetwork
+from pcfgnat.networks import (
+    DAGConfig,
+    DAGNetwork,
+    Network,
+    PCFGConfig,
+    PCFGNetwork,
+    SlotsConfig,
+    SlotsNetwork,
+)
 from pcfgnat.nn import LinkConfig
-from pcfgnat.objectives import Glancing, Ngrams
+from pcfgnat.objectives import AXE, OAXE, Glancing, Ngrams
+from pcfgnat.objectives.slots import SlotObjective
 from tests.support.toy_tasks import SHORT_COPY, SHORT_REVERSE, ToyTask, Training, exact_match, train
 from tests.support.unchecked import shapes_unchecked
 from tests.support.zoo import GLANCING, LARGER
 
 LINKS = LinkConfig(4)
-FIRST = Training(steps=140, rate=4e-3, sentences=16, warm_up=20)
-THEN = Training(steps=40, rate=1e-3, sentences=16, warm_up=4)
+FIRST = Training(steps=170, rate=3e-3, sentences=24, warm_up=30)
+THEN = Training(steps=60, rate=1e-3, sentences=24, warm_up=6)
 either_task = pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE], ids=["copy", "reverse"])
 
 
@@ -39,3 +48,20 @@ def test_ngrams_continue_what_likelihood_began(name: str, task: ToyTask) -> None
     train(network, objective, task, THEN)
     assert score(network, task, objective) > max(before, 0.95)
     assert exact_match(network, "joint-viterbi", task, sentences=100) >= 0.97
+
+
+@shapes_unchecked()
+@pytest.mark.parametrize(
+    "objective",
+    [
+        pytest.param(AXE(skip_penalty=3.0, slots_per_token=1.3), id="axe"),
+        pytest.param(OAXE(cross_entropy=0.7), id="oaxe"),
+    ],
+)
+@either_task
+def test_slots_learn_by_alignment(objective: SlotObjective, task: ToyTask) -> None:
+    torch.manual_seed(0)
+    config = SlotsConfig(LARGER, blank=isinstance(objective, AXE))
+    network = SlotsNetwork(config, task.vocabulary)
+    train(network, objective, task, Training.short())
+    assert exact_match(network, "greedy", task, sentences=100) >= 0.97

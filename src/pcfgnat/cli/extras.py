@@ -7,7 +7,7 @@ EXTRAS = {  # the smallest first: it is recommended unless the command has one o
     "serve": ("fastapi", "httptools", "prometheus_client", "pydantic", "starlette", "uvicorn"),
     "evaluate": ("sacrebleu",),
     "draw": ("matplotlib",),
-    "train": ("matplotlib", "sacrebleu", "tensorboard", "torch"),
+    "train": ("matplotlib", "sacrebleu", "scipy", "tensorboard", "torch"),
     "export": ("onnx", "onnxruntime", "torch"),
     "analysis": ("matplotlib", "nltk", "sacrebleu", "textblob_aptagger", "torch"),
     "benchmark": ("ctranslate2", "matplotlib", "onnx", "onnxruntime", "sacrebleu", "torch"),

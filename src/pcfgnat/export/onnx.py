@@ -95,6 +95,7 @@ def _described(origin: Metadata, network: CanvasNetwork, settings: ExportSetting
         max_canvas_length=network.embeddings.target_positions.limit,
         copy_input=config.copy_input,
         geometry=None if isinstance(network, SlotsNetwork) else config.geometry,
+        blank=isinstance(network, SlotsNetwork) and network.config.blank,
     )
     return ExportedMetadata(
         format=2,

@@ -10,11 +10,19 @@ from pcfgnat.networks.base import Memory
 from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
 from pcfgnat.nn import LengthHead, initialise
 from pcfgnat.structures import Independent, Padded
+from pcfgnat.text.special import SPECIAL_TOKENS
+
+BLANK = SPECIAL_TOKENS.pad  # no sentence contains it
 
 
 @dataclass(frozen=True)
 class SlotsConfig(CanvasConfig):
-    """Architecture of slots: nothing but what all one-pass networks share."""
+    """Architecture of slots.
+
+    blank: slots may emit a blank, which translations leave out
+    """
+
+    blank: bool = False
 
 
 class SlotsNetwork(CanvasNetwork):
@@ -27,6 +35,7 @@ class SlotsNetwork(CanvasNetwork):
         transformer = config.transformer
         super().__init__(config, vocabulary, transformer.max_positions + SAME_LENGTH)
         self.config = config
+        self.framing = Framing(blank=BLANK if config.blank else None)
         self.length = LengthHead(transformer.width)
         initialise(self, transformer)
 

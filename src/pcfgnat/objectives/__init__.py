@@ -1,19 +1,25 @@
 """Objectives by name: frozen values with their own settings, independent of networks and decoding."""
 
+from pcfgnat.objectives.axe import AXE
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.ngrams import Ngrams
+from pcfgnat.objectives.oaxe import OAXE
 from pcfgnat.objectives.reveal.glancing import Glancing
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": Likelihood,
     "cross_entropy": CrossEntropy,
     "ngrams": Ngrams,
+    "axe": AXE,
+    "oaxe": OAXE,
 }
 
 __all__ = [
+    "AXE",
+    "OAXE",
     "OBJECTIVES",
     "CanvasObjective",
     "CrossEntropy",

@@ -80,18 +80,18 @@ class CanvasObjective(Objective):
         if shown is not None:
             emit = self.glancing.forced(emit, local, shown)
         charge = self.charge(network.distribution(canvas, emit), local, batch.target.lengths)
-        extra = length_costs(network, memory, batch.target, self.length_weight)
+        extra = length_costs(network, memory, batch.target.lengths, self.length_weight)
         return mean_loss(charge, batch.target, extra, metrics, self.cost_name)
 
 
 def length_costs(
-    network: CanvasNetwork, memory: Memory, target: Padded, weight: float
+    network: CanvasNetwork, memory: Memory, lengths: Int[Tensor, "B"], weight: float
 ) -> Float[Tensor, "B"] | None:
-    """Return what the lengths of the targets cost; none if the network predicts no length."""
+    """Return what these lengths of the canvas cost; none if the network predicts no length."""
     if network.length is None:
         return None
     scores = network.length.scores(memory.states, memory.mask, memory.lengths)
-    return weight * LengthHead.cost(scores, memory.lengths, target.lengths)
+    return weight * LengthHead.cost(scores, memory.lengths, lengths)
 
 
 def mean_loss(

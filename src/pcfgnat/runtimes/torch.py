@@ -145,7 +145,8 @@ class TorchSlotsReader:
         with inference(network):
             filled = network.fill(memory, CanvasIds(ids, sizes))
             emit = all_emissions(network, filled)
-        return TensorEmissions(emit, network.framing.first_node, sizes - 1, SPECIAL_TOKENS)
+        framing = network.framing
+        return TensorEmissions(emit, framing.first_node, sizes - 1, SPECIAL_TOKENS, framing.blank)
 
 
 class TorchSteps(TorchRuntime):

@@ -10,6 +10,7 @@ from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
 from pcfgnat.runtimes.onnx.exported import DECODER, ENCODER, Exported
 from pcfgnat.runtimes.onnx.layout import mask, opposite_rows
 from pcfgnat.runtimes.onnx.output import Emissions
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 
 class OnnxSlots(OnnxRuntime):
@@ -75,4 +76,5 @@ class OnnxSlotsReader:
         inputs["canvas_mask"] = mask(lengths, canvas.shape[1])
         states = runtime.decoder(inputs)["states"].reshape(*canvas.shape, -1)
         types = runtime.token_choices([self.sources[index] for index in sentence])
-        return Emissions(runtime.output, states, lengths, 0, types)
+        blank = SPECIAL_TOKENS.pad if runtime.metadata.shape.blank else None
+        return Emissions(runtime.output, states, lengths, 0, types, blank)
