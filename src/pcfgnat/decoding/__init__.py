@@ -8,6 +8,7 @@ from typing import Any
 from pcfgnat.config import ConfigError, from_dict, parsed_value, to_dict
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
+from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
@@ -18,6 +19,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(Slotwise, CollapsedBeam, CollapsedSample),
     *(SlotGreedy, SlotSample),
     *(Beam, GreedySteps, SampleSteps),
+    *(SearchedBeam, SearchedGreedy),
 )
 
 

@@ -41,9 +41,7 @@ class AXE(SlotObjective):
         """Raise an error unless the network's slots may stay blank."""
         super().check(network)
         if isinstance(network, SlotsNetwork) and network.framing.blank is None:
-            raise ObjectiveError(
-                "AXE trains slots that may stay blank: network.blank must be true, got false"
-            )
+            raise ObjectiveError("AXE trains slots with a blank: network.blank must be true, got false")
 
     def canvas_lengths(self, lengths: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
         """Return ⌈λ · n⌉ slots, and those of bos and eos."""
