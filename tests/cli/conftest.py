@@ -1,5 +1,6 @@
 """Small checkpoints of random weights and prepared text, made once for all tests of the commands."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,6 +42,14 @@ class World:
 
 def short_sentences(count: int) -> list[tuple[str, str]]:
     return [pair for pair in sentences(4 * count, seed=count) if len(pair[0]) < 60][:count]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep converted teachers out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PCFGNAT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,7 @@ MODELS: dict[str, tuple[str, Any]] = {
     "copying imputer": ("imputer", CTCConfig(OTHER, upsampling=3, copy_input=True)),
     "disco": ("disco", DiscoConfig(SMALL)),
     "copying disco": ("disco", DiscoConfig(OTHER, copy_input=True)),
+    "blank slots": ("slots", SlotsConfig(SMALL, blank=True)),
 }
 
 

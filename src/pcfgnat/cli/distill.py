@@ -10,15 +10,16 @@ from pcfgnat.cli.options import (
     Commands,
     add_decoding_options,
     add_machine_options,
-    load_translator,
     new_command,
     positive,
 )
+from pcfgnat.cli.teacher import add_runtime_options, load_teacher
 from pcfgnat.progress import progress_bar
 
 DESCRIPTION = """\
 Translate the source side of training text with a teacher, usually an autoregressive model with beam search:
-its output is easier to learn for models that translate in one step.
+its output is easier to learn for models that translate in one step. Autoregressive teachers run in
+CTranslate2 where that is installed, converted once and kept in the user's cache.
 
 Writes PREFIX.SOURCE and PREFIX.TARGET, two files in step, for `pcfgnat prepare --train PREFIX`. Rerun an
 interrupted command to resume, even after kill -9.
@@ -53,13 +54,14 @@ def add_command(commands: Commands) -> None:
     )
     add_decoding_options(parser)
     add_machine_options(parser)
+    add_runtime_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Translate what is not translated yet."""
     from pcfgnat.translator import describe_model, distill, job_record, model_directory, pair_files
 
-    translator = load_translator(options, options.model)
+    translator = load_teacher(options)
     languages = describe_model(model_directory(options.model)).languages
     source, target = options.suffixes or (languages.source or "source", languages.target or "target")
     if source == target:

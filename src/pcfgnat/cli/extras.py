@@ -7,13 +7,19 @@ EXTRAS = {  # the smallest first: it is recommended unless the command has one o
     "serve": ("fastapi", "httptools", "prometheus_client", "pydantic", "starlette", "uvicorn"),
     "evaluate": ("sacrebleu",),
     "draw": ("matplotlib",),
-    "train": ("matplotlib", "sacrebleu", "tensorboard", "torch"),
+    "train": ("matplotlib", "sacrebleu", "scipy", "tensorboard", "torch"),
     "export": ("onnx", "onnxruntime", "torch"),
     "analysis": ("matplotlib", "nltk", "sacrebleu", "textblob_aptagger", "torch"),
+    "distill": ("ctranslate2", "torch"),
     "benchmark": ("ctranslate2", "matplotlib", "onnx", "onnxruntime", "sacrebleu", "torch"),
     "ray": ("ray",),
 }
-OWN_EXTRA = {"analyse": "analysis", "benchmark": "benchmark", "export": "export"}  # of a command
+OWN_EXTRA = {
+    "analyse": "analysis",
+    "benchmark": "benchmark",
+    "distill": "distill",
+    "export": "export",
+}  # of a command
 EXPORTED_HINT = "; for exported models, such as the bundled one, 'pcfgnat[onnx]' is enough"
 RUNS_EXPORTED = ("translate", "draw", "serve", "warm-up")
 

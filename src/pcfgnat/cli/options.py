@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from pcfgnat.translator import Translator
+    from pcfgnat.translator.loading import RuntimeName
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 else:
@@ -110,7 +111,11 @@ def use_machine(options: argparse.Namespace) -> "torch.device":
 
 
 def load_translator(
-    options: argparse.Namespace, directory: Path | None, results: int = 1, at_once: bool = False
+    options: argparse.Namespace,
+    directory: Path | None,
+    results: int = 1,
+    at_once: bool = False,
+    runtime: "RuntimeName" = "auto",
 ) -> "Translator":
     """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
     from pcfgnat.runtimes.onnx import OnnxOptions
@@ -125,7 +130,7 @@ def load_translator(
     place = model_directory(directory)
     device: object = options.device
     for needed in (place, *([] if options.verifier is None else [model_directory(options.verifier)])):
-        if exported_for(needed, options.device) is None:  # otherwise torch need not be installed
+        if exported_for(needed, options.device, runtime) is None:  # otherwise torch need not be installed
             describe_model(needed)  # a directory that is no model is reported before a missing torch
             device = use_machine(options)
     defaults = TranslateOptions()
@@ -139,9 +144,9 @@ def load_translator(
     )
     onnx = OnnxOptions(threads=options.threads, exact=True if options.exact else None)
     start = time.monotonic()
-    translator = Translator.load(place, device, wanted, onnx=onnx, verifier=options.verifier)
-    runtime, strategy = type(translator.runtime).__name__, translator.strategy.name
-    detail(f"loaded {place} in {time.monotonic() - start:.1f} s: {runtime}, {strategy}")
+    translator = Translator.load(place, device, wanted, runtime, onnx, verifier=options.verifier)
+    kind, strategy = type(translator.runtime).__name__, translator.strategy.name
+    detail(f"loaded {place} in {time.monotonic() - start:.1f} s: {kind}, {strategy}")
     return translator
 
 

@@ -12,6 +12,7 @@ from pcfgnat.decoding.consensus import MinimumRisk
 from pcfgnat.decoding.easy_first import EasyFirst
 from pcfgnat.decoding.imputation import Imputation
 from pcfgnat.decoding.masked import MaskPredict, UpdateAll
+from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
@@ -26,6 +27,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(Imputation,),
     *(Beam, GreedySteps, SampleSteps),
     *(Verify, Rescore),
+    *(SearchedBeam, SearchedGreedy),
 )
 
 

@@ -23,7 +23,8 @@ SHORTEST_OF_SEVERAL = 3  # an empty sentence costs nothing, and would win agains
 class SlotGreedy(Strategy):
     """The best token of each slot.
 
-    lengths: how many of the most probable lengths are tried and compared by `score / L^β`
+    lengths: how many of the most probable lengths are tried and compared by `score / L^β`, where L counts
+             all slots, blank ones too
     """
 
     lengths: int = 1
@@ -61,7 +62,8 @@ class SlotGreedy(Strategy):
         ):
             hypotheses[sentence].append(_hypothesis(ids[:length], score[:length]))
         return [
-            [own[i] for i in choose([h.score for h in own], [len(h.ids) for h in own])] for own in hypotheses
+            [own[i] for i in choose([h.score for h in own], lengths)]
+            for own, lengths in zip(hypotheses, candidates, strict=True)
         ]
 
 
@@ -114,7 +116,9 @@ def blank_canvases(
 
 
 def _hypothesis(ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> Hypothesis:
-    return Hypothesis(tuple(ids.tolist()), math.fsum(scores.tolist()), tuple(range(len(ids))))
+    """Return what the slots emit, blanks left out; the score is that of all slots."""
+    nodes = np.flatnonzero(ids != SPECIAL_TOKENS.pad)
+    return Hypothesis(tuple(ids[nodes].tolist()), math.fsum(scores.tolist()), tuple(nodes.tolist()))
 
 
 def _drawn(emissions: Emissions, index: int, length: int, generator: np.random.Generator) -> Hypothesis:

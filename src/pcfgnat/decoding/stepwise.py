@@ -101,7 +101,7 @@ class Stepwise(Strategy):
 
     def decode(self, runtime: Steps, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return up to `request.results` of what was found of each sentence."""
-        limits = length_limits(runtime, sources, request)
+        limits = length_limits(runtime.max_target_length, sources, request)
         found = search(self, runtime.start(sources), limits, request) if limits else []
         return [[_hypothesis(end) for end in finished[: request.results]] for finished in found]
 
@@ -186,7 +186,11 @@ class SampleSteps(Strategy):
 
     def decode(self, runtime: Steps, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return `request.results` draws of each sentence, in the order drawn."""
-        limits = [limit for limit in length_limits(runtime, sources, request) for _ in range(request.results)]
+        limits = [
+            limit
+            for limit in length_limits(runtime.max_target_length, sources, request)
+            for _ in range(request.results)
+        ]
         if not limits:
             return []
         stepper = runtime.start(sources)
@@ -296,12 +300,12 @@ def token_table(rows: Sequence[Sequence[int]], width: int, filler: int) -> Int64
     return np.array([[*row, *[filler] * (width - len(row))] for row in rows], dtype=np.int64)
 
 
-def length_limits(runtime: Steps, sources: Sources, request: Request) -> list[int]:
-    """Return the greatest length of each translation, bos and eos included."""
+def length_limits(most: int, sources: Sources, request: Request) -> list[int]:
+    """Return the greatest length of each translation, bos and eos included, never more than `most`."""
     limits = request.limits([2 * len(source) + MORE_THAN_SOURCE for source in sources])
     if min(limits, default=2) < 2:
         raise DecodingError(f"max_length must be at least 2, for bos and eos, got {request.max_length}")
-    return [min(limit, runtime.max_target_length) for limit in limits]
+    return [min(limit, most) for limit in limits]
 
 
 def _hypothesis(end: Finished) -> Hypothesis:

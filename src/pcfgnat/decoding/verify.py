@@ -187,7 +187,7 @@ def _sentences(runtime: Drafts, sources: Sources, request: Request) -> Iterator[
     """Yield all sentences, in the order in which the drafter runs them."""
     from pcfgnat.grammar.drafts import start_drafts  # numba takes a moment
 
-    limits = length_limits(runtime, sources, request)
+    limits = length_limits(runtime.max_target_length, sources, request)
     asked = replace(request, max_length=tuple(limits))
     for group, grammars, longest in limited_grammars(runtime, sources, asked):
         drafts = start_drafts(grammars, longest, SPECIAL_TOKENS)

@@ -1,16 +1,20 @@
 """Autoregressive checkpoints as CTranslate2 models, which a fast engine made for them runs."""
 
+import hashlib
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torch import nn
 
+from pcfgnat import __version__
 from pcfgnat.checkpoints.checkpoint import TOKENIZER, Checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.networks import AutoregressiveNetwork
 from pcfgnat.nn.attention import CrossAttention, SelfAttention
 from pcfgnat.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
+from pcfgnat.storage.cache import cache_directory
 from pcfgnat.storage.files import atomic_directory
 
 if TYPE_CHECKING:
@@ -62,6 +66,21 @@ def convert(
         spec.optimize(quantization=quantization)
         spec.save(str(directory))
         opened.tokenizer.save(directory / TOKENIZER)
+
+
+def converted(checkpoint: Path, quantization: Literal["float32", "int8"]) -> Path:
+    """Return a checkpoint as a CTranslate2 model in the user's cache, where it is put unless it is there.
+
+    Weights, tokenizer and versions decide what it is called, so that no other one is ever taken for it.
+    """
+    opened = Checkpoint.open(checkpoint)
+    facts = [opened.metadata.weights_sha256, opened.tokenizer.sha256, quantization]
+    facts += [__version__, version("ctranslate2")]
+    name = hashlib.sha256(" ".join(facts).encode()).hexdigest()[:32]
+    place = cache_directory() / "ctranslate2" / name
+    if not place.is_dir():
+        convert(checkpoint, place, quantization)
+    return place
 
 
 def _spec(network: AutoregressiveNetwork) -> "TransformerSpec":

@@ -27,6 +27,7 @@ from pcfgnat.networks import (
     ImputerNetwork,
     PCFGNetwork,
     PredictedLengthNetwork,
+    SlotsNetwork,
 )
 from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, ExportedMetadata, Shape, ShortlistFacts
 from pcfgnat.runtimes.onnx.exported import (
@@ -114,6 +115,7 @@ def _described(origin: Metadata, network: Exportable, settings: ExportSettings) 
         geometry=None
         if isinstance(network, PredictedLengthNetwork | AutoregressiveNetwork)
         else config.geometry,
+        blank=isinstance(network, SlotsNetwork) and network.config.blank,
     )
     return ExportedMetadata(
         format=2,

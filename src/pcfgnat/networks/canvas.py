@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -67,7 +66,7 @@ class CanvasNetwork(Network):
     length:  predicts how long the canvas must be, where that does not follow from the source
     """
 
-    framing: ClassVar[Framing]
+    framing: Framing
 
     def __init__(
         self, config: CanvasConfig, vocabulary: int, longest_canvas: int, decoder: nn.Module | None = None

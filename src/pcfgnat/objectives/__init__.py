@@ -1,5 +1,6 @@
 """Objectives by name: frozen values with their own settings, independent of networks and decoding."""
 
+from pcfgnat.objectives.axe import AXE
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
@@ -7,6 +8,8 @@ from pcfgnat.objectives.disco import Disco
 from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.masked import Corrected, Masked, Smart
+from pcfgnat.objectives.ngrams import Ngrams
+from pcfgnat.objectives.oaxe import OAXE
 from pcfgnat.objectives.reveal.glancing import Glancing
 
 OBJECTIVES: dict[str, type[Objective]] = {
@@ -17,9 +20,14 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "cmlmc": Corrected,
     "imputer": Imputer,
     "disco": Disco,
+    "ngrams": Ngrams,
+    "axe": AXE,
+    "oaxe": OAXE,
 }
 
 __all__ = [
+    "AXE",
+    "OAXE",
     "OBJECTIVES",
     "CanvasObjective",
     "Corrected",
@@ -30,6 +38,7 @@ __all__ = [
     "Likelihood",
     "Loss",
     "Masked",
+    "Ngrams",
     "Objective",
     "ObjectiveError",
     "Smart",

@@ -2,18 +2,27 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Network
+from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory, Network
 from pcfgnat.networks.emissions import target_emissions, with_columns
 from pcfgnat.nn import LengthHead
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
 from pcfgnat.objectives.reveal.glancing import Glancing
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.distribution import check_target
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What each sentence costs, and further figures of each to report, by name."""
+
+    costs: Float[Tensor, "B"]
+    figures: dict[str, Float[Tensor, "B"]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class CanvasObjective(Objective):
     length_weight: float = 0.1
 
     weight = "sentences"
+    cost_name: ClassVar[str] = "nll"  # the metric that is the mean of the costs
 
     def __post_init__(self) -> None:
         if not self.length_weight > 0:
@@ -41,6 +51,10 @@ class CanvasObjective(Objective):
 
         `target` is what the nodes must emit, in the distribution's own ids; `lengths` counts bos and eos.
         """
+
+    def charge(self, distribution: SequenceDistribution, target: Padded, lengths: Int[Tensor, "B"]) -> Charge:
+        """Return the costs, with figures for those objectives that have any."""
+        return Charge(self.costs(distribution, target, lengths))
 
     def check(self, network: Network) -> None:
         """Raise an error unless the network fills a canvas."""
@@ -65,25 +79,38 @@ class CanvasObjective(Objective):
         emit, local = target_emissions(network, canvas, target)
         if shown is not None:
             emit = self.glancing.forced(emit, local, shown)
-        costs = self.costs(network.distribution(canvas, emit), local, batch.target.lengths)
-        extra = None
-        if network.length is not None:
-            scores = network.length.scores(memory.states, memory.mask, memory.lengths)
-            cost = LengthHead.cost(scores, memory.lengths, batch.target.lengths)
-            extra = self.length_weight * cost
-        return mean_cost(costs, batch.target, extra, metrics)
+        charge = self.charge(network.distribution(canvas, emit), local, batch.target.lengths)
+        extra = length_costs(network, memory, batch.target.lengths, self.length_weight)
+        return mean_loss(charge, batch.target, extra, metrics, self.cost_name)
 
 
-def mean_cost(
-    costs: Float[Tensor, "B"], target: Padded, extra: Float[Tensor, "B"] | None, metrics: dict[str, float]
+def length_costs(
+    network: CanvasNetwork, memory: Memory, lengths: Int[Tensor, "B"], weight: float
+) -> Float[Tensor, "B"] | None:
+    """Return what these lengths of the canvas cost; none if the network predicts no length."""
+    if network.length is None:
+        return None
+    scores = network.length.scores(memory.states, memory.mask, memory.lengths)
+    return weight * LengthHead.cost(scores, memory.lengths, lengths)
+
+
+def mean_loss(
+    charge: Charge,
+    target: Padded,
+    extra: Float[Tensor, "B"] | None,
+    metrics: dict[str, float],
+    cost_name: str = "nll",
 ) -> Loss:
-    """Return the mean of what sentences cost, and of `extra`; those that cost +inf are left out."""
+    """Return the mean over sentences that cost less than +inf, and their mean figures beside `metrics`."""
+    costs = charge.costs
     feasible = (costs != torch.inf) & (target.lengths >= 2)
     sentences = int(feasible.sum())
     losses = costs[feasible]
-    metrics = {**metrics, "nll": float(losses.detach().sum()) / max(sentences, 1)}
+    figures = {cost_name: losses, **{name: values[feasible] for name, values in charge.figures.items()}}
     if extra is not None:
-        metrics["length_loss"] = float(extra[feasible].detach().sum()) / max(sentences, 1)
+        figures["length_loss"] = extra[feasible]
         losses = losses + extra[feasible]
+    means = {name: float(values.detach().sum()) / max(sentences, 1) for name, values in figures.items()}
     value = losses.sum() / max(sentences, 1)
-    return Loss(value, sentences, int(target.lengths[feasible].sum()), len(costs) - sentences, metrics)
+    tokens = int(target.lengths[feasible].sum())
+    return Loss(value, sentences, tokens, len(costs) - sentences, {**metrics, **means})

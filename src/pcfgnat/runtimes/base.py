@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int64
 
 from pcfgnat.grammar.canvas import Framing
 from pcfgnat.grammar.decoding import Emissions, Grammars
+from pcfgnat.grammar.search import Hypothesis
 
 Sources = Sequence[Sequence[int]]
 
@@ -206,3 +207,17 @@ class Steps(Runtime, Protocol):
 @runtime_checkable
 class Drafts(Tables, Steps, Protocol):
     """Both: grammars that propose, and a model that reads proposals."""
+
+
+@runtime_checkable
+class Searches(Runtime, Protocol):
+    """An engine that searches by itself."""
+
+    @property
+    def max_target_length(self) -> int:
+        """The longest sentence that can be written, bos and eos included."""
+
+    def search(
+        self, sources: Sources, limits: Sequence[int], size: int, length_penalty: float
+    ) -> list[list[Hypothesis]]:
+        """Return what a beam of this size finds of each source, in at most so many tokens."""

@@ -234,7 +234,8 @@ def _canvases(
 
 def _emissions(network: CanvasNetwork, filled: Canvas) -> Emissions:
     emit = all_emissions(network, filled)
-    return TensorEmissions(emit, network.framing.first_node, filled.lengths - 1, SPECIAL_TOKENS)
+    framing = network.framing
+    return TensorEmissions(emit, framing.first_node, filled.lengths - 1, SPECIAL_TOKENS, framing.blank)
 
 
 class TorchSteps(TorchRuntime):

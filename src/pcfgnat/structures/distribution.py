@@ -353,10 +353,18 @@ def best_allowed(
 
 
 def best_tokens(
-    emit: Float[Tensor, "B m V"], special: SpecialTokens | None, first: int, last: Int[Tensor, "B"]
+    emit: Float[Tensor, "B m V"],
+    special: SpecialTokens | None,
+    first: int,
+    last: Int[Tensor, "B"],
+    blank: int | None = None,
 ) -> tuple[Float[Tensor, "B m"], Int[Tensor, "B m"]]:
-    """Best token of each node and its log-probability: bos at `first`, eos at `last`, others between."""
-    score, token = best_allowed(emit, special.ids if special else ())
+    """Best token of each node and its log-probability: bos at `first`, eos at `last`, others between.
+
+    A `blank` is a special token that may stand between them.
+    """
+    banned = [token for token in special.ids if token != blank] if special else ()
+    score, token = best_allowed(emit, banned)
     if special is not None:
         sentence = torch.arange(emit.shape[0], device=emit.device)
         score[:, first], token[:, first] = emit[:, first, special.bos], special.bos

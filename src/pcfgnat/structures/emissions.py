@@ -16,12 +16,16 @@ from pcfgnat.structures.semiring import NEG_INF
 
 @dataclass(frozen=True, eq=False)
 class TensorEmissions:
-    """Nodes `first … last[b]` of each sentence; without special tokens all ids are alike."""
+    """Nodes `first … last[b]` of each sentence; without special tokens all ids are alike.
+
+    blank: a special token that nodes between the ends may emit
+    """
 
     emit: Float[Tensor, "B M V"]
     first: int
     last: Int[Tensor, "B"]
     special: SpecialTokens | None
+    blank: int | None = None
 
     def everywhere(self) -> tuple[Float[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:
         """Return score and token of the best emission of every node; -inf where there is none."""
@@ -42,7 +46,7 @@ class TensorEmissions:
         if self.special is None:
             return rows
         allowed = rows.copy()
-        allowed[:, list(self.special.ids)] = NEG_INF
+        allowed[:, [token for token in self.special.ids if token != self.blank]] = NEG_INF
         for node, token in ((self.first, self.special.bos), (int(self.last[index]), self.special.eos)):
             here = nodes == node
             allowed[here] = NEG_INF
@@ -61,7 +65,7 @@ class TensorEmissions:
     @cached_property
     def _best(self) -> tuple[Float[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:
         with torch.no_grad():
-            scores, tokens = best_tokens(self.emit, self.special, self.first, self.last)
+            scores, tokens = best_tokens(self.emit, self.special, self.first, self.last, self.blank)
             node = torch.arange(self.emit.shape[1], device=self.emit.device)
             scores = scores.masked_fill(node > self.last.unsqueeze(1), NEG_INF)
             return as_array(scores), tokens.cpu().numpy()

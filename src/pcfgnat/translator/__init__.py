@@ -1,12 +1,19 @@
 """Text to text: `Translator.load(directory)("Hello.")`."""
 
-from pcfgnat.translator.distillation import distill, pair_files, training_sources, translate_into
+from pcfgnat.translator.distillation import (
+    distill,
+    pair_files,
+    recorded_runtime,
+    training_sources,
+    translate_into,
+)
 from pcfgnat.translator.form import Form, Notices, terminal_width
 from pcfgnat.translator.job import job_record
 from pcfgnat.translator.loading import (
     bundled_model,
     describe_model,
     exported_for,
+    load_converted,
     load_model,
     model_directory,
 )
@@ -28,9 +35,11 @@ __all__ = [
     "distill",
     "exported_for",
     "job_record",
+    "load_converted",
     "load_model",
     "model_directory",
     "pair_files",
+    "recorded_runtime",
     "split_to_fit",
     "terminal_width",
     "training_sources",

@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from pcfgnat.storage.growing import GrowingFiles, Progress
+from pcfgnat.storage.toml import load_config
 from pcfgnat.text import Prepared
 from pcfgnat.translator.translation import Translation
 from pcfgnat.translator.translator import Translator, windows
@@ -39,7 +40,17 @@ def translate_into(
 def pair_files(prefix: Path, suffixes: tuple[str, str], job: Mapping[str, str]) -> GrowingFiles:
     """Return the two files that `distill` writes: `prefix.SOURCE` and `prefix.TARGET`."""
     paths = [prefix.with_name(f"{prefix.name}.{suffix}") for suffix in suffixes]
-    return GrowingFiles(paths, prefix.with_name(f"{prefix.name}.distill.toml"), job)
+    return GrowingFiles(paths, _record(prefix), job)
+
+
+def recorded_runtime(prefix: Path) -> str | None:
+    """Return what ran the teacher when a job was started; None if there is no job to resume."""
+    record = _record(prefix)
+    return load_config(Progress, record).job.get("runtime") if record.exists() else None
+
+
+def _record(prefix: Path) -> Path:
+    return prefix.with_name(f"{prefix.name}.distill.toml")
 
 
 def distill(

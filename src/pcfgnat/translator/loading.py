@@ -43,7 +43,7 @@ class Loaded:
     runtime: Runtime
     tokenizer: Tokenizer
     defaults: DecodingDefaults
-    runtime_name: Literal["torch", "onnx"]
+    runtime_name: Literal["torch", "onnx", "ctranslate2"]
     origin: str
     precision: str
     exact: bool
@@ -144,6 +144,19 @@ def _load_checkpoint(directory: Path, device: str) -> Loaded:
     runtime = torch_runtime(checkpoint.network(device=device))
     facts = (metadata.weights_sha256, "float32", True, metadata.network)
     return Loaded(runtime, checkpoint.tokenizer, metadata.decoding, "torch", *facts)
+
+
+def load_converted(
+    directory: Path, converted: Path, precision: Literal["float32", "int8"], threads: int
+) -> Loaded:
+    """Load what CTranslate2 runs of a checkpoint that was converted."""
+    from pcfgnat.runtimes.ctranslate2 import CTranslate2Runtime
+
+    metadata = _checkpoint_metadata(directory)
+    tokenizer = Tokenizer.load(converted / "tokenizer")
+    runtime = CTranslate2Runtime(converted, tokenizer, threads)
+    origin = metadata.weights_sha256
+    return Loaded(runtime, tokenizer, metadata.decoding, "ctranslate2", origin, precision, exact=True)
 
 
 def describe_model(directory: Path) -> Metadata | ExportedMetadata:

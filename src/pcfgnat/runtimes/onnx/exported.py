@@ -40,6 +40,7 @@ class Shape:
 
     max_canvas_length: nodes of the longest canvas
     geometry:          how the canvas follows from the source; none if its length is predicted
+    blank:             whether slots may stay blank
     """
 
     width: int
@@ -47,6 +48,7 @@ class Shape:
     max_canvas_length: int
     copy_input: bool = False
     geometry: Geometry | None = None
+    blank: bool = False
 
     def __post_init__(self) -> None:
         limits = {"width": MAX_WIDTH, "max_source_length": MAX_POSITIONS, "max_canvas_length": MAX_POSITIONS}

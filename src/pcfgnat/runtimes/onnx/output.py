@@ -90,7 +90,8 @@ def _normalised(
 class Emissions:
     """What the nodes of a batch emit: see `grammar.decoding.Emissions`; bos is emitted at node `first`.
 
-    `types` are the shortlists of the sentences; without them the whole vocabulary is looked at.
+    `types` are the shortlists of the sentences; without them the whole vocabulary is looked at. A `blank` is
+    a special token that nodes between the ends may emit.
     """
 
     layer: OutputLayer
@@ -98,6 +99,7 @@ class Emissions:
     lengths: Int64[np.ndarray, "B"]
     first: int
     types: Sequence[Int64[np.ndarray, "_"]] | None = None
+    blank: int | None = None
 
     def everywhere(self) -> tuple[Float32[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:
         """Return score and token of every node; -inf where there is none."""
@@ -129,7 +131,7 @@ class Emissions:
         """Return log-probabilities of all tokens at some nodes of a sentence; -inf where not allowed."""
         rows = self.rows(index, nodes, admitted)
         allowed = rows.copy()
-        allowed[:, list(SPECIAL_TOKENS.ids)] = -np.inf
+        allowed[:, [token for token in SPECIAL_TOKENS.ids if token != self.blank]] = -np.inf
         for node, special in self._ends(index):
             here = nodes == node
             allowed[here] = -np.inf
@@ -181,6 +183,9 @@ class Emissions:
         self, index: int, nodes: Int64[np.ndarray, "_"], found: Best
     ) -> tuple[Float[np.ndarray, "_"], Int64[np.ndarray, "_"]]:
         score, token = found.score.copy(), found.token.copy()
+        if self.blank is not None:
+            here = found.special[:, self.blank] >= score
+            score[here], token[here] = found.special[here, self.blank], self.blank
         for node, special in self._ends(index):
             here = nodes == node
             score[here], token[here] = found.special[here, special], special

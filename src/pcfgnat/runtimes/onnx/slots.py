@@ -81,7 +81,8 @@ class Encoded:
         inputs["canvas_mask"] = mask(lengths, canvas.shape[1])
         states = runtime.decoder(inputs | dict(more or {}))["states"].reshape(*canvas.shape, -1)
         types = runtime.token_choices([self.sources[index] for index in sentence])
-        return Emissions(runtime.output, states, lengths, 0, types)
+        blank = SPECIAL_TOKENS.pad if runtime.metadata.shape.blank else None
+        return Emissions(runtime.output, states, lengths, 0, types, blank)
 
 
 class OnnxSlots(OnnxCanvases):
