@@ -25,6 +25,7 @@ from pcfgnat.decoding import (
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
+from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotSample
 from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
@@ -65,11 +66,21 @@ class OnlySteps(Bare):
         raise NotImplementedError
 
 
+class OnlySearches(Bare):
+    max_target_length = 9
+
+    def search(
+        self, sources: Sources, limits: Sequence[int], size: int, length_penalty: float
+    ) -> list[list[Hypothesis]]:
+        raise NotImplementedError
+
+
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
     (OnlySlots(), [SlotGreedy, SlotSample]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
+    (OnlySearches(), [SearchedBeam, SearchedGreedy]),
     (Bare(), []),
 ]
 
