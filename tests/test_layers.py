@@ -26,7 +26,7 @@ LAYERS = (
     {"config", "progress"},
 )
 FRONT_DOOR = "pcfgnat.translator.Translator"  # `from pcfgnat import Translator`, imported when asked for
-SHARED_BY_NETWORKS = {"base", "canvas", "emissions"}
+SHARED_BY_NETWORKS = {"base", "canvas", "emissions", "predicted"}
 LIBRARY_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "triton", "jaxtyping"}
 
 

@@ -15,8 +15,8 @@ from pcfgnat.training.recipe import resolve_recipe
 from tests.text.bilingual import sentences, write_pair
 
 RECIPES = recipe_names()
-PAPER = [name for name in RECIPES if name.startswith("paper/")]
-OWN = [name for name in PAPER if name.startswith("paper/pcfg_")]  # the system of the paper itself
+ORIGINALS = [name for name in RECIPES if name.startswith("paper/")]
+OWN = [name for name in ORIGINALS if name.startswith("paper/pcfg_")]  # the system of the paper itself
 PLACES = {"data": "data", "output": "output"}
 
 
@@ -102,7 +102,7 @@ def test_names_and_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", PAPER)
+@pytest.mark.parametrize("recipe", ORIGINALS)
 def test_runs_at_full_size(recipe: str, data: Path, tmp_path: Path) -> None:
     result = train(few_steps(recipe, data, tmp_path / "run", []))
     assert result.step == 2

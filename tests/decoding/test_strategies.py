@@ -12,26 +12,40 @@ from pcfgnat.decoding import (
     Beam,
     CollapsedBeam,
     DecodingError,
+    EasyFirst,
     Greedy,
+    Imputation,
     JointViterbi,
     Lookahead,
+    MaskPredict,
+    MinimumRisk,
     Request,
+    Rescore,
     Sample,
     SlotGreedy,
     Strategy,
+    UpdateAll,
+    Verify,
     Viterbi,
     parse_strategy,
     strategies_of,
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
-from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotSample
 from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.runtimes.base import Runtime, SlotScores, SlotsReader, Sources, Stepper
+from pcfgnat.runtimes.base import (
+    FramesReader,
+    Runtime,
+    SlotScores,
+    SlotsReader,
+    Sources,
+    Stepper,
+    VisibleSlotsReader,
+)
 
 
 class Bare:
@@ -59,6 +73,16 @@ class OnlySlots(Bare):
         raise NotImplementedError
 
 
+class OnlyOpenFrames(OnlyFrames):
+    def read_frames(self, sources: Sources) -> FramesReader:
+        raise NotImplementedError
+
+
+class OnlyVisibleSlots(OnlySlots):
+    def read_visible(self, sources: Sources) -> VisibleSlotsReader:
+        raise NotImplementedError
+
+
 class OnlySteps(Bare):
     max_target_length = 9
 
@@ -66,27 +90,34 @@ class OnlySteps(Bare):
         raise NotImplementedError
 
 
-class OnlySearches(Bare):
-    max_target_length = 9
-
-    def search(
-        self, sources: Sources, limits: Sequence[int], size: int, length_penalty: float
-    ) -> list[list[Hypothesis]]:
-        raise NotImplementedError
+class Both(OnlyTables, OnlySteps):
+    """Grammars that propose and a model that reads."""
 
 
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
-    (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample]),
+    (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample, MinimumRisk]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
-    (OnlySlots(), [SlotGreedy, SlotSample]),
+    (OnlyOpenFrames(), [Slotwise, CollapsedBeam, CollapsedSample, Imputation]),
+    (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
+    (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
-    (OnlySearches(), [SearchedBeam, SearchedGreedy]),
     (Bare(), []),
 ]
 
 
+OF_BOTH: list[type[Strategy]] = [Verify, Rescore]
+
+
 def runtime_of(kind: type[Strategy]) -> Runtime:
+    if kind in OF_BOTH:
+        return Both()
     return next(runtime for runtime, kinds in BY_RUNTIME if kind in kinds)
+
+
+def test_two_models_have_the_strategies_of_both_and_more() -> None:
+    found, tables, steps = (strategies_of(runtime) for runtime in (Both(), OnlyTables(), OnlySteps()))
+    assert found == tables | steps | {kind.name: kind for kind in OF_BOTH}
+    assert found["greedy"] is GreedySteps
 
 
 @pytest.mark.parametrize(("runtime", "kinds"), BY_RUNTIME, ids=lambda value: type(value).__name__)
@@ -98,15 +129,26 @@ def test_strategies_are_those_whose_protocol_a_runtime_offers(
 
 
 def test_every_strategy_has_its_runtime() -> None:
-    assert sorted(kind.__name__ for _, kinds in BY_RUNTIME for kind in kinds) == sorted(
-        kind.__name__ for kind in STRATEGIES
-    )
+    known = {*(kind for _, kinds in BY_RUNTIME for kind in kinds), *OF_BOTH}
+    assert known == set(STRATEGIES)
+    assert len(set(STRATEGIES)) == len(STRATEGIES)
     for _, kinds in BY_RUNTIME:
         assert len({kind.name for kind in kinds}) == len(kinds)
-    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample"}
+    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample", "mbr"}
 
 
-OTHERS: list[Strategy] = [Beam(8), CollapsedBeam(1), SlotGreedy(4)]
+OTHERS: list[Strategy] = [
+    Beam(8),
+    CollapsedBeam(1),
+    SlotGreedy(4),
+    MaskPredict(4, 2),
+    UpdateAll(1),
+    EasyFirst(3),
+    Imputation(2, True),
+    MinimumRisk(3, 2, draw=True),
+    Verify(0.5),
+    Rescore(3, 0.25),
+]
 
 
 @pytest.mark.parametrize("strategy", [*[kind() for kind in STRATEGIES], *OTHERS], ids=repr)
@@ -125,6 +167,10 @@ def test_what_is_written_is_read_back(strategy: Strategy) -> None:
         (Beam(), "beam:size=5"),
         (CollapsedBeam(3), "beam:size=3"),
         (SlotGreedy(2), "greedy:lengths=2"),
+        (MaskPredict(), "mask-predict:iterations=10,lengths=5"),
+        (UpdateAll(4, 3), "update-all:iterations=4,lengths=3"),
+        (EasyFirst(5, 1), "easy-first:iterations=5,lengths=1"),
+        (Imputation(4, blocks=True), "imputation:iterations=4,blocks=true"),
         (GreedySteps(), "greedy"),
         (SampleSteps(), "sample"),
     ],

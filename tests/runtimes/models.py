@@ -8,9 +8,21 @@ import torch
 
 from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
 from pcfgnat.checkpoints.metadata import DecodingDefaults
-from pcfgnat.networks import NETWORKS, CTCConfig, DAGConfig, PCFGConfig, SlotsConfig, SlotsNetwork
+from pcfgnat.networks import (
+    NETWORKS,
+    AutoregressiveConfig,
+    CMLMCConfig,
+    CMLMCNetwork,
+    CTCConfig,
+    DAGConfig,
+    DiscoConfig,
+    PCFGConfig,
+    PredictedLengthNetwork,
+    SlotsConfig,
+)
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import SubwordTokenizer
+from tests.support.zoo import stirred
 
 SMALL = TransformerConfig(
     layers_encoder=2, layers_decoder=2, width=16, ffn=24, heads=2, dropout=0.0, max_positions=24
@@ -29,8 +41,16 @@ MODELS: dict[str, tuple[str, Any]] = {
     "plain dag": ("dag", DAGConfig(OTHER, upsampling=1, transitions=PLAIN, copy_input=True)),
     "ctc": ("ctc", CTCConfig(SMALL, upsampling=2)),
     "copying ctc": ("ctc", CTCConfig(OTHER, upsampling=3, copy_input=True)),
+    "autoregressive": ("autoregressive", AutoregressiveConfig(SMALL)),
+    "other autoregressive": ("autoregressive", AutoregressiveConfig(OTHER)),
     "slots": ("slots", SlotsConfig(SMALL)),
     "copying slots": ("slots", SlotsConfig(OTHER, copy_input=True)),
+    "cmlmc": ("cmlmc", CMLMCConfig(SMALL)),
+    "copying cmlmc": ("cmlmc", CMLMCConfig(OTHER, copy_input=True)),
+    "imputer": ("imputer", CTCConfig(SMALL, upsampling=2)),
+    "copying imputer": ("imputer", CTCConfig(OTHER, upsampling=3, copy_input=True)),
+    "disco": ("disco", DiscoConfig(SMALL)),
+    "copying disco": ("disco", DiscoConfig(OTHER, copy_input=True)),
     "blank slots": ("slots", SlotsConfig(SMALL, blank=True)),
 }
 
@@ -41,10 +61,12 @@ def save_model(directory: Path, name: str, types: int = 40, factor: float = 1.7)
     tokenizer = SubwordTokenizer("\n".join(f"w{i}" for i in range(types)).encode())
     torch.manual_seed(len(name))
     network = NETWORKS[kind][0](config, tokenizer.vocabulary_size)
+    if isinstance(network, CMLMCNetwork):
+        stirred(network)
     with torch.no_grad():
         for weight in network.parameters():
             weight.mul_(factor)
-        if isinstance(network, SlotsNetwork) and network.length is not None:
+        if isinstance(network, PredictedLengthNetwork) and network.length is not None:
             network.length.weight.mul_(0.3)  # no two lengths far from the source's
             network.length.bias.copy_(-0.4 * (torch.arange(256) - 129.5).abs())
     metadata = describe(kind, config, tokenizer.vocabulary_size, DecodingDefaults(network.default_strategy))

@@ -72,7 +72,9 @@ class Repeated:
         """Return the same of some nodes of each sentence."""
         return [(np.full(len(own), -1.0), self.tokens[i, own]) for i, own in enumerate(nodes)]
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float[np.ndarray, "n V"]:
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float[np.ndarray, "n V"]:
         """Return log-probabilities of all tokens at some nodes."""
         found = np.full((len(nodes), TOKENIZER.vocabulary_size), -np.inf)
         found[np.arange(len(nodes)), self.tokens[index, nodes]] = -1.0
@@ -81,6 +83,10 @@ class Repeated:
     def top(self, index: int, count: int) -> tuple[Int64[np.ndarray, "M k"], Float[np.ndarray, "M k"]]:
         """Return the one token of every node."""
         return self.tokens[index, :, None], np.full((self.tokens.shape[1], 1), -1.0)
+
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node."""
+        return np.where(self.tokens[index][:, None] == tokens, -1.0, -np.inf)
 
 
 def echo(name: str = "echo") -> tuple[Echo, ServedModel]:

@@ -146,7 +146,7 @@ def test_everything_can_be_reached_with_the_tab_key(page: Browser) -> None:
     for _ in range(17):
         ActionChains(page.chrome).send_keys(Keys.TAB).perform()
         reached.append(page.run(FOCUSED))
-    wanted = ["compare", "link", "model", "strategy", "length_penalty", "results", "summary", "1"]
+    wanted = ["compare", "link", "model", "strategy", "length_penalty", "results", "terms", "summary", "1"]
     wanted += ["text", "svg", "latex", "png", "json"]
     assert [name for name in reached if name in wanted] == wanted
 
@@ -418,3 +418,21 @@ def test_the_documentation_works_without_other_hosts(chromium: Browser, address:
     assert loaded
     assert all(name.startswith(address) for name in loaded)
     assert chromium.complaints() == []
+
+
+def test_terms_are_kept_and_framed_and_doubt_is_shown(page: Browser, embedded: ServedModel) -> None:
+    page.type("The house is old.")
+    page.set("[name=terms]", "house = Gebäude; -alt; unfinished =")
+    page.until(lambda: "Gebäude" in page.shown(TRANSLATION))
+    assert "alt" not in page.shown(TRANSLATION).strip(".").split()
+    framed = page.all(".trees .forced text")
+    assert [node.text for node in framed] == ["Gebäude"]
+    unsure = page.all(f"{TRANSLATION} .unsure")
+    assert "Gebäude" in [word.text for word in unsure]
+    assert all(
+        (word.get_attribute("title") or "").endswith("% sure") for word in page.all(".translation .word")
+    )
+    page.find(".trees .forced").click()
+    page.until(lambda: "Gebäude" in page.shown(".alternatives h3") and page.all(".alternatives .columns"))
+    page.set("[name=terms]", "Ω")
+    page.until_shown(".notes", "cannot require 'Ω'")

@@ -11,13 +11,19 @@ from pcfgnat.networks import (
     AutoregressiveConfig,
     AutoregressiveNetwork,
     CanvasNetwork,
+    CMLMCConfig,
+    CMLMCNetwork,
     CTCConfig,
     CTCNetwork,
     DAGConfig,
     DAGNetwork,
+    DiscoConfig,
+    DiscoNetwork,
+    ImputerNetwork,
     Network,
     PCFGConfig,
     PCFGNetwork,
+    PredictedLengthNetwork,
     SlotsConfig,
     SlotsNetwork,
 )
@@ -33,6 +39,15 @@ DEEPER = replace(SMALL, layers_encoder=2)
 LARGER = replace(UNDROPPED, layers_encoder=2, width=64, ffn=128, heads=4)
 LINKS = LinkConfig(heads=2)
 
+
+def stirred(network: CMLMCNetwork) -> CMLMCNetwork:
+    """Move the weights that begin as nothing."""
+    for name, weight in network.named_parameters():
+        if "causal_attention" in name or "_map." in name:
+            weight.data += 0.2 * torch.randn_like(weight)
+    return network
+
+
 AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 Builder = Callable[[TransformerConfig, bool], CanvasNetwork]
 CANVAS: dict[str, Builder] = {
@@ -43,6 +58,9 @@ CANVAS: dict[str, Builder] = {
     "dag": lambda t, copy: DAGNetwork(DAGConfig(t, copy, upsampling=3, transitions=LINKS), VOCABULARY),
     "ctc": lambda t, copy: CTCNetwork(CTCConfig(t, copy), VOCABULARY),
     "slots": lambda t, copy: SlotsNetwork(SlotsConfig(t, copy), VOCABULARY),
+    "cmlmc": lambda t, copy: stirred(CMLMCNetwork(CMLMCConfig(t, copy), VOCABULARY)),
+    "imputer": lambda t, copy: ImputerNetwork(CTCConfig(t, copy), VOCABULARY),
+    "disco": lambda t, copy: DiscoNetwork(DiscoConfig(t, copy), VOCABULARY),
 }
 NAMES = [*CANVAS, "autoregressive"]
 
@@ -55,7 +73,7 @@ def made(
     """A one-pass network, large enough to have opinions."""
     torch.manual_seed(seed)
     network = opinionated(CANVAS[name](transformer, copy_input))
-    if isinstance(network, SlotsNetwork):
+    if isinstance(network, PredictedLengthNetwork):
         predict_length(network, SAME_LENGTH - 1)
     return network
 
@@ -80,7 +98,7 @@ def opinionated(network: AnyNetwork) -> AnyNetwork:
     return network
 
 
-def predict_length(network: SlotsNetwork, label: int) -> None:
+def predict_length(network: PredictedLengthNetwork, label: int) -> None:
     """Let the most probable length be that of one class; at SAME_LENGTH it is the source's."""
     assert network.length is not None
     network.length.bias.data[label] = 50.0

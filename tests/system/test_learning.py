@@ -10,6 +10,9 @@ from pcfgnat.networks import (
     CTCNetwork,
     DAGConfig,
     DAGNetwork,
+    DiscoConfig,
+    DiscoNetwork,
+    ImputerNetwork,
     Network,
     PCFGConfig,
     PCFGNetwork,
@@ -17,7 +20,7 @@ from pcfgnat.networks import (
     SlotsNetwork,
 )
 from pcfgnat.nn import LinkConfig
-from pcfgnat.objectives import CrossEntropy, Likelihood, Objective
+from pcfgnat.objectives import CrossEntropy, Disco, Imputer, Likelihood, Objective
 from tests.support.toy_tasks import (
     COPY,
     REVERSE,
@@ -66,6 +69,27 @@ def test_one_pass_networks_learn(
     train(network, objective, task, Training.short())
     for strategy in strategies:
         assert exact_match(network, strategy, task, sentences=100) >= 0.97, strategy
+
+
+@shapes_unchecked()
+@either_task
+def test_disco_learns(task: ToyTask) -> None:
+    torch.manual_seed(0)
+    network = DiscoNetwork(DiscoConfig(LARGER), task.vocabulary)
+    train(network, Disco(), task, Training.short())
+    for strategy in ("easy-first:lengths=1", "mask-predict:iterations=4,lengths=1"):
+        assert exact_match(network, strategy, task, sentences=100) >= 0.97, strategy
+
+
+@shapes_unchecked()
+@either_task
+def test_the_imputer_learns_from_ctc_on(task: ToyTask) -> None:
+    torch.manual_seed(0)
+    network = ImputerNetwork(CTCConfig(LARGER), task.vocabulary)
+    train(network, Likelihood(), task, Training(steps=150, rate=3e-3, sentences=24, warm_up=30))
+    train(network, Imputer(), task, Training(steps=200, rate=2e-3, sentences=24, warm_up=30), seed=1)
+    for strategy in ("imputation:iterations=1", "imputation:iterations=4", "imputation:blocks=true"):
+        assert exact_match(network, strategy, task, sentences=100) >= 0.95, strategy
 
 
 @pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])

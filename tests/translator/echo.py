@@ -67,7 +67,9 @@ class Repeated:
         scores, tokens = self.everywhere()
         return [(scores[i, own], tokens[i, own]) for i, own in enumerate(nodes)]
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float[np.ndarray, "n V"]:
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float[np.ndarray, "n V"]:
         """Return what draws are made from: at both ends the source's token alone."""
         source = self.sources[index]
         rows = np.full((len(nodes), self.vocabulary), OTHER)
@@ -82,3 +84,10 @@ class Repeated:
         """Return the one token of every node."""
         scores, tokens = self.everywhere()
         return tokens[index, :, None], scores[index, :, None]
+
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node."""
+        found = np.full((self.nodes, self.vocabulary), -np.inf)
+        nodes = np.arange(1, len(self.sources[index]) + 1)
+        found[nodes] = self.log_probs(index, nodes)
+        return found[:, tokens]

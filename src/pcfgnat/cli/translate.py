@@ -3,9 +3,11 @@
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pcfgnat.cli.constraining import add_constraint_options, constraints_of
 from pcfgnat.cli.files import notice, read_lines, replaceable, writing
 from pcfgnat.cli.options import (
     Commands,
@@ -33,7 +35,9 @@ EXAMPLE = """\
 examples:
   pcfgnat translate "How are you?" "Fine." --tree
   pcfgnat translate --input news.en.gz --output news.de --threads 4
+  pcfgnat translate --model pcfg --verifier transformer --input news.en --output news.de
   tail -f log | pcfgnat translate --batch 1        (answers every line at once)
+  pcfgnat translate --glossary terms.tsv --forbid Haus --max-characters 60 "The house is old."
 """
 
 
@@ -54,12 +58,17 @@ def add_command(commands: Commands) -> None:
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
     form.add_argument("--tree", action="store_true", help="draw the parse tree below each translation")
     form.add_argument(
-        "--json", action="store_true", help="one JSON object per line: text, score, pieces, tree"
+        "--json",
+        action="store_true",
+        help="one JSON object per line: text, score, pieces, tree, confidence …",
     )
+    add("--confidence", action=argparse.BooleanOptionalAction, default=True,
+        help="how sure the model is of each word, with --json (default: yes)")  # fmt: skip
     add_decoding_options(parser)
     add("--results", type=positive, default=1, metavar="N", help="the N best translations or "
         "samples, each as line number, score and text, separated by tabs")  # fmt: skip
     add_former_name(parser, "--nbest", "results", positive)
+    add_constraint_options(parser)
     add_machine_options(parser)
 
 
@@ -69,7 +78,11 @@ def run(options: argparse.Namespace) -> None:
 
     if options.texts and options.input is not None:
         raise ValueError("either texts or --input may be given, got both")
+    constraints = constraints_of(options)
     translator = load_translator(options, options.model, results=options.results, at_once=_is_typed(options))
+    confidence = options.json and options.confidence
+    wanted = replace(translator.options, constraints=constraints, keep=options.keep, confidence=confidence)
+    translator = translator.with_options(wanted)
     kind = "json" if options.json else "tree" if options.tree else "text"
     form = Form(kind, options.results, terminal_width(), options.output is None and sys.stdout.isatty())  # type: ignore[arg-type]
     from_file = options.input is not None and (options.input.is_file() or not options.input.exists())

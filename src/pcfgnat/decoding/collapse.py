@@ -37,7 +37,7 @@ class Collapse(Strategy):
                 limit = max(limits[index] - runtime.framing.unemitted, 0)
                 (generator,) = request.generators([sources[index]])
                 own = self.sentences(slots, blank, limit, request, generator)
-                found[index] = [_framed(hypothesis) for hypothesis in own]
+                found[index] = [framed(hypothesis) for hypothesis in own]
         return [found[index] for index in range(len(sources))]
 
 
@@ -94,6 +94,7 @@ class CollapsedSample(Collapse):
         return drawn
 
 
-def _framed(hypothesis: Hypothesis) -> Hypothesis:
+def framed(hypothesis: Hypothesis) -> Hypothesis:
+    """Return a sentence with bos and eos, which no slot emits."""
     ids = (SPECIAL_TOKENS.bos, *hypothesis.ids, SPECIAL_TOKENS.eos)
     return replace(hypothesis, ids=ids, nodes=(-1, *hypothesis.nodes, -1))

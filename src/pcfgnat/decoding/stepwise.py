@@ -164,8 +164,8 @@ class GreedySteps(Stepwise):
     name = "greedy"
 
     def width(self) -> int:
-        """Return what a beam of one looks at."""
-        return Beam(1).width()
+        """Return 1: nothing is compared with the best."""
+        return 1
 
     def choose(self, following: NextTokens, sentences: Sequence[Candidates]) -> list[list[Choice]]:
         """Return the best continuation, ended or not."""
@@ -244,8 +244,8 @@ def search(
     rows, visible, read = sentences, None, 0
     while rows:
         width = max(len(row.ids) for row in rows)
-        visible = _see_own_past(visible, _table([row.parents for row in rows], width, 0), read)
-        tokens = _table([[ids[-1] for ids in row.ids] for row in rows], width, FIRST)
+        visible = _see_own_past(visible, token_table([row.parents for row in rows], width, 0), read)
+        tokens = token_table([[ids[-1] for ids in row.ids] for row in rows], width, FIRST)
         following = stepper.step(tokens, visible, strategy.width())
         read += 1
         _advance(rows, following, strategy, request)
@@ -295,7 +295,7 @@ def _see_own_past(
     return np.concatenate([past, itself], 2)
 
 
-def _table(rows: Sequence[Sequence[int]], width: int, filler: int) -> Int64[np.ndarray, "R W"]:
+def token_table(rows: Sequence[Sequence[int]], width: int, filler: int) -> Int64[np.ndarray, "R W"]:
     """Rows of one width; the filler stands for hypotheses that do not exist."""
     return np.array([[*row, *[filler] * (width - len(row))] for row in rows], dtype=np.int64)
 

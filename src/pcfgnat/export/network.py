@@ -57,7 +57,7 @@ class NetworkGraph:
         graph.output(self._linear(f"{name}.cross_attention.query", asking), "query")
 
     def encode(self) -> None:
-        """Read the source; give out keys and values of all decoder layers, lengths and, if needed, states."""
+        """Read the source; give out keys and values of all decoder layers and, if needed, states, lengths."""
         graph, width = self.graph, self.config.width
         source = graph.input("source", TensorProto.FLOAT, ["source_rows", width])
         mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
@@ -65,6 +65,12 @@ class NetworkGraph:
         graph.output(self._keys_values(memory), "keys_values")
         if self.copies:
             graph.output(memory, "memory")
+        if "length.weight" in self._weights:
+            graph.output(self._length(memory, mask), "length")
+
+    def _length(self, memory: str, mask: str) -> str:
+        """Return the scores of lengths, from the mean of the encoder's states."""
+        graph = self.graph
         weights = graph.op("Cast", [mask], {"to": TensorProto.FLOAT})
         inside = graph.op("Unsqueeze", [weights, graph.whole(2)])
         kept = graph.op(
@@ -80,7 +86,7 @@ class NetworkGraph:
         bias = graph.constant(self._weights["length.bias"])
         mean = graph.op("Div", [total, count])
         weight = graph.constant(self._weights["length.weight"])
-        graph.output(graph.op("Gemm", [mean, weight, bias], {"transB": 1}), "length")
+        return graph.op("Gemm", [mean, weight, bias], {"transB": 1})
 
     def decode(self) -> None:
         """Read a canvas of any tokens and what `encode` gave out; give out the decoder's states."""
@@ -148,7 +154,10 @@ class NetworkGraph:
 
     def _norm(self, name: str, x: str) -> str:
         parts = [self.graph.constant(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")]
-        return self.graph.op("LayerNormalization", [x, *parts], {"axis": -1, "epsilon": 1e-5})
+        normed = self.graph.op("LayerNormalization", [x, *parts], {"axis": -1, "epsilon": 1e-5})
+        if (bound := self._weights.get(f"{name}.range")) is not None:
+            self.graph.ranges[normed] = float(bound)
+        return normed
 
     def _linear(self, name: str, x: str) -> str:
         return self.graph.linear(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])

@@ -84,6 +84,16 @@ def opposite(node: Array, source_lengths: Array, canvas_lengths: Array) -> Array
     return place * ~beyond + (sources - 1) * beyond
 
 
+def seen_nodes(asked: Array, node: Array, canvas_lengths: Array) -> Array:
+    """Return `[B, m, m]`: whether a node sees the token of another, from what is asked for.
+
+    Never its own token or padding, always those of the first and the last node.
+    """
+    lengths = canvas_lengths[:, None]
+    ends = (node == 0) | (node == lengths - 1)
+    return (asked & (node != node[:, None]) & (node < lengths)[:, None]) | ends[:, None]
+
+
 def legal_rules(node: Array, offset: Array, chain_lengths: Array) -> Array:
     """Return `[B, C, d, C]`: rules of the main chain, from `node = 0 … C-1` and `offset = 0 … d-1`.
 

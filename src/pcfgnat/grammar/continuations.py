@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from pcfgnat.grammar.automaton import Automaton
 from pcfgnat.grammar.block_plan import BlockPlan, block_plan
+from pcfgnat.grammar.class_automaton import ClassAutomaton
 from pcfgnat.grammar.kernels.continuations import NO_TOKEN, fill_continuations, trace_continuation
 from pcfgnat.grammar.parse_tree import ParseTree
 from pcfgnat.grammar.search import Hypothesis
@@ -65,7 +66,7 @@ class Continuations:
 
     rules: SentenceRules
     candidates: TokenCandidates
-    automaton: Automaton
+    automaton: Automaton | ClassAutomaton
     best: np.ndarray
     first: np.ndarray
     second: np.ndarray
@@ -108,14 +109,14 @@ class Continuations:
 
 
 def best_continuations(
-    rules: SentenceRules, candidates: TokenCandidates, automaton: Automaton, max_length: int
+    rules: SentenceRules, candidates: TokenCandidates, automaton: Automaton | ClassAutomaton, max_length: int
 ) -> Continuations:
     """Find the best continuation of up to `max_length` tokens from every state.
 
     Takes `C²/2 · d · Q · N` steps, Q the automaton's states, and memory for `C · X · Q · N` numbers, X the
     states of a block (1, 3, 10 and 35 at depths 0 to 3).
     """
-    least, found = len(automaton.tokens) + 1, candidates.ids.shape[1]
+    least, found = automaton.table.shape[1], candidates.ids.shape[1]
     if found < least:
         raise ValueError(f"candidates must have at least {least} columns, got {found}")
     shape = (rules.chain_length, rules.plan.states + 1, len(automaton.table), max_length + 1)
@@ -132,7 +133,7 @@ def derived(rules: SentenceRules, nodes: list[int], ids: list[int], token_scores
 
 
 def _arguments(
-    rules: SentenceRules, candidates: TokenCandidates, automaton: Automaton
+    rules: SentenceRules, candidates: TokenCandidates, automaton: Automaton | ClassAutomaton
 ) -> tuple[np.ndarray | bool, ...]:
     """Return what both kernels take behind the rules."""
     tokens = (candidates.ids, candidates.scores, candidates.may_repeat)

@@ -6,9 +6,12 @@ from typing import Any
 from pcfgnat.networks.autoregressive import AutoregressiveConfig, AutoregressiveNetwork
 from pcfgnat.networks.base import Batch, Memory, Network, inference
 from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasIds, CanvasNetwork
-from pcfgnat.networks.ctc import CTCConfig, CTCNetwork
+from pcfgnat.networks.cmlmc import CMLMCConfig, CMLMCNetwork
+from pcfgnat.networks.ctc import CTCConfig, CTCNetwork, ImputerNetwork
 from pcfgnat.networks.dag import DAGConfig, DAGNetwork
+from pcfgnat.networks.disco import DiscoConfig, DiscoNetwork
 from pcfgnat.networks.pcfg import PCFGConfig, PCFGNetwork
+from pcfgnat.networks.predicted import PredictedLengthNetwork
 from pcfgnat.networks.slots import SlotsConfig, SlotsNetwork
 
 NETWORKS: dict[str, tuple[Callable[[Any, int], Network], type[Any]]] = {
@@ -17,6 +20,9 @@ NETWORKS: dict[str, tuple[Callable[[Any, int], Network], type[Any]]] = {
     "dag": (DAGNetwork, DAGConfig),
     "ctc": (CTCNetwork, CTCConfig),
     "slots": (SlotsNetwork, SlotsConfig),
+    "cmlmc": (CMLMCNetwork, CMLMCConfig),
+    "imputer": (ImputerNetwork, CTCConfig),
+    "disco": (DiscoNetwork, DiscoConfig),
 }
 
 __all__ = [
@@ -24,6 +30,8 @@ __all__ = [
     "AutoregressiveConfig",
     "AutoregressiveNetwork",
     "Batch",
+    "CMLMCConfig",
+    "CMLMCNetwork",
     "CTCConfig",
     "CTCNetwork",
     "Canvas",
@@ -32,10 +40,14 @@ __all__ = [
     "CanvasNetwork",
     "DAGConfig",
     "DAGNetwork",
+    "DiscoConfig",
+    "DiscoNetwork",
+    "ImputerNetwork",
     "Memory",
     "Network",
     "PCFGConfig",
     "PCFGNetwork",
+    "PredictedLengthNetwork",
     "SlotsConfig",
     "SlotsNetwork",
     "inference",

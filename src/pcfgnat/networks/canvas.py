@@ -68,12 +68,14 @@ class CanvasNetwork(Network):
 
     framing: Framing
 
-    def __init__(self, config: CanvasConfig, vocabulary: int, longest_canvas: int) -> None:
+    def __init__(
+        self, config: CanvasConfig, vocabulary: int, longest_canvas: int, decoder: nn.Module | None = None
+    ) -> None:
         super().__init__()
         transformer = config.transformer
         self.embeddings = Embeddings(vocabulary, transformer, longest_canvas)
         self.encoder = Encoder(transformer)
-        self.decoder = Decoder(transformer, causal=False)
+        self.decoder = Decoder(transformer, causal=False) if decoder is None else decoder
         width = transformer.width
         self.copy: nn.Linear | None = nn.Linear(width, width) if config.copy_input else None
         self.length: LengthHead | None = None
@@ -92,12 +94,18 @@ class CanvasNetwork(Network):
         mask = canvas.mask
         inputs = self.embeddings.target(canvas.ids, mask)
         if self.copy is not None:
-            node = torch.arange(canvas.ids.shape[1], device=canvas.ids.device)
-            place = opposite(node, memory.lengths, canvas.lengths)
-            states = memory.states.gather(1, place.unsqueeze(2).expand(-1, -1, memory.states.shape[2]))
-            inputs = inputs + self.copy(states)
+            inputs = inputs + self.copied(memory, canvas)
         states = self.decoder(inputs, mask, memory.states, memory.mask)
         return Canvas(states, mask, canvas.lengths, memory.lengths)
+
+    def copied(self, memory: Memory, canvas: CanvasIds) -> Float[Tensor, "B m D"]:
+        """Return what a network with `copy_input` adds to each node's input."""
+        assert self.copy is not None
+        node = torch.arange(canvas.ids.shape[1], device=canvas.ids.device)
+        place = opposite(node, memory.lengths, canvas.lengths)
+        states = memory.states.gather(1, place.unsqueeze(2).expand(-1, -1, memory.states.shape[2]))
+        projected: Tensor = self.copy(states)
+        return projected
 
     def emitted(self, target: Padded) -> Padded:
         """Return what the nodes have to emit of a target."""

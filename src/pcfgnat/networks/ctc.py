@@ -1,4 +1,4 @@
-"""CTC (Libovický & Helcl 2018): slots emit tokens or blanks, and repeats collapse."""
+"""CTC (Libovický & Helcl 2018), Imputer (Saharia et al. 2020): slots emit tokens or blanks, and collapse."""
 
 from dataclasses import dataclass
 
@@ -53,3 +53,12 @@ class CTCNetwork(CanvasNetwork):
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> CTC:
         """Return the alignments of each sentence; the blank comes first in any vocabulary."""
         return CTC(emit, canvas.lengths, BLANK)
+
+
+class ImputerNetwork(CTCNetwork):
+    """The same, given what some slots emit: a slot of the canvas holds a token, the blank, or is open.
+
+    Its weights are those of CTC, whose canvas is always open.
+    """
+
+    default_strategy = "imputation"

@@ -2,14 +2,10 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
-from torch import Tensor
-
-from pcfgnat.grammar.canvas import SAME_LENGTH, Framing
-from pcfgnat.networks.base import Memory
-from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
-from pcfgnat.nn import LengthHead, initialise
-from pcfgnat.structures import Independent, Padded
+from pcfgnat.grammar.canvas import Framing
+from pcfgnat.networks.canvas import CanvasConfig
+from pcfgnat.networks.predicted import PredictedLengthNetwork
+from pcfgnat.nn import initialise
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 BLANK = SPECIAL_TOKENS.pad  # no sentence contains it
@@ -25,33 +21,13 @@ class SlotsConfig(CanvasConfig):
     blank: bool = False
 
 
-class SlotsNetwork(CanvasNetwork):
-    """p(Y|X) = p(n|X) Π p(y_i | X, n)."""
+class SlotsNetwork(PredictedLengthNetwork):
+    """A decoder without causal mask over the canvas."""
 
-    framing = Framing()
     default_strategy = "greedy"
 
     def __init__(self, config: SlotsConfig, vocabulary: int) -> None:
-        transformer = config.transformer
-        super().__init__(config, vocabulary, transformer.max_positions + SAME_LENGTH)
+        super().__init__(config, vocabulary)
         self.config = config
         self.framing = Framing(blank=BLANK if config.blank else None)
-        self.length = LengthHead(transformer.width)
-        initialise(self, transformer)
-
-    def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
-        """Return the target's length in training, the most probable one in translation."""
-        if target is not None:
-            return target.lengths.clamp(min=2)
-        most = self.embeddings.target_positions.limit
-        best = self.length_scores(memory).argmax(1)
-        return (memory.lengths + best - SAME_LENGTH).clamp(2, most)
-
-    def length_scores(self, memory: Memory) -> Float[Tensor, "B L"]:
-        """Return the score of each class of lengths."""
-        assert self.length is not None
-        return self.length.scores(memory.states, memory.mask, memory.lengths)
-
-    def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> Independent:
-        """Return tokens independent of each other."""
-        return Independent(emit, canvas.lengths)
+        initialise(self, config.transformer)

@@ -4,6 +4,7 @@ from torch import nn
 
 from pcfgnat.nn.attention import CrossAttention, SelfAttention
 from pcfgnat.nn.config import TransformerConfig
+from pcfgnat.nn.disentangled import DisentangledDecoder
 from pcfgnat.nn.embeddings import PositionEmbedding, TokenEmbedding
 from pcfgnat.nn.transformer import Decoder, Encoder, FeedForward
 
@@ -25,7 +26,7 @@ def initialise(network: nn.Module, config: TransformerConfig) -> None:
         if isinstance(module, SelfAttention | CrossAttention):
             for block in module.project.weight.detach().view(-1, config.width, config.width):
                 nn.init.xavier_uniform_(block)
-        if config.pre_norm and isinstance(module, Encoder | Decoder):
+        if config.pre_norm and isinstance(module, Encoder | Decoder | DisentangledDecoder):
             _shrink_outputs(module)
     if config.bert_init:
         for module in network.modules():
@@ -33,7 +34,7 @@ def initialise(network: nn.Module, config: TransformerConfig) -> None:
                 nn.init.normal_(module.weight, std=BERT_DEVIATION)
 
 
-def _shrink_outputs(stack: Encoder | Decoder) -> None:
+def _shrink_outputs(stack: Encoder | Decoder | DisentangledDecoder) -> None:
     kinds = SelfAttention | CrossAttention | FeedForward
     sub_layers = [module for module in stack.modules() if isinstance(module, kinds)]
     for sub_layer in sub_layers:

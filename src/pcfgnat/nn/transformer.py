@@ -100,7 +100,7 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers_encoder))
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
 
     def forward(
         self, inputs: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"] | None
@@ -122,6 +122,11 @@ class DecoderCache:
     memory: list[Float[Tensor, "B N 2 H E"]]
     memory_bias: Float[Tensor, "B 1 1 N"] | None
 
+    def rewind(self, lengths: Int[Tensor, "B"]) -> None:
+        """Forget all but the first `lengths[b]` inputs of each sentence."""
+        for past in self.past:
+            past.rewind(lengths)
+
     def select(self, rows: Int[Tensor, "R"]) -> None:
         """Keep these sentences only."""
         for past in self.past:
@@ -138,7 +143,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.causal = causal
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers_decoder))
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
 
     def forward(
         self,
@@ -191,6 +196,6 @@ class Decoder(nn.Module):
         return cast(Iterable[DecoderLayer], self.layers)
 
 
-def _last_norm(config: TransformerConfig) -> nn.Module:
+def last_norm(config: TransformerConfig) -> nn.Module:
     """Pre-norm layers leave their sum as it is, so that it needs a norm at the end."""
     return nn.LayerNorm(config.width) if config.pre_norm else nn.Identity()

@@ -4,7 +4,10 @@ from pcfgnat.objectives.axe import AXE
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
+from pcfgnat.objectives.disco import Disco
+from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
+from pcfgnat.objectives.masked import Corrected, Masked, Smart
 from pcfgnat.objectives.ngrams import Ngrams
 from pcfgnat.objectives.oaxe import OAXE
 from pcfgnat.objectives.reveal.glancing import Glancing
@@ -12,6 +15,11 @@ from pcfgnat.objectives.reveal.glancing import Glancing
 OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": Likelihood,
     "cross_entropy": CrossEntropy,
+    "masked": Masked,
+    "smart": Smart,
+    "cmlmc": Corrected,
+    "imputer": Imputer,
+    "disco": Disco,
     "ngrams": Ngrams,
     "axe": AXE,
     "oaxe": OAXE,
@@ -22,12 +30,17 @@ __all__ = [
     "OAXE",
     "OBJECTIVES",
     "CanvasObjective",
+    "Corrected",
     "CrossEntropy",
+    "Disco",
     "Glancing",
+    "Imputer",
     "Likelihood",
     "Loss",
+    "Masked",
     "Ngrams",
     "Objective",
     "ObjectiveError",
+    "Smart",
     "Step",
 ]

@@ -47,6 +47,34 @@ class Frames(Runtime, Protocol):
 
 
 @runtime_checkable
+class OpenFrames(Frames, Protocol):
+    """The same, given what some slots emit: canvases may be filled again and again."""
+
+    def read_frames(self, sources: Sources) -> "FramesReader":
+        """Encode sources once."""
+
+
+@runtime_checkable
+class FramesReader(Protocol):
+    """Sources that have been encoded."""
+
+    @property
+    def canvas_lengths(self) -> Int64[np.ndarray, "B"]:
+        """How many slots each sentence has."""
+
+    def fill(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+    ) -> Sequence["SlotScores"]:
+        """Run the decoder over R canvases, each of a sentence.
+
+        Open slots hold the id of the unknown token, at the ends of a canvas bos and eos.
+        """
+
+
+@runtime_checkable
 class SlotScores(Protocol):
     """The slots of one sentence; special tokens other than the blank are never emitted."""
 
@@ -85,12 +113,53 @@ class SlotsReader(Protocol):
         """Run the decoder over R canvases, each of a sentence; blanks are the id of the unknown token."""
 
 
+@runtime_checkable
+class VisibleSlots(Slots, Protocol):
+    """The same, where each slot sees a set of others of its own."""
+
+    def read_visible(self, sources: Sources) -> "VisibleSlotsReader":
+        """Encode sources once."""
+
+
+@runtime_checkable
+class VisibleSlotsReader(SlotsReader, Protocol):
+    """Sources that have been encoded; in `fill`, each slot sees all others that are not blank."""
+
+    def fill_visible(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+        visible: Bool[np.ndarray, "R M M"],
+    ) -> Emissions:
+        """Run the decoder over R canvases; `visible[r, i, j]` is whether slot i sees the token of slot j.
+
+        Whatever is asked for, a slot never sees itself, and always bos and eos.
+        """
+
+
 @dataclass(frozen=True)
 class NextTokens:
     """The best next tokens of each of Q hypotheses of B sentences, best first, and the end's own score."""
 
     log_probs: Float[np.ndarray, "B Q W"]
     tokens: Int64[np.ndarray, "B Q W"]
+    end: Float[np.ndarray, "B Q"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a model expects behind each of Q tokens that it has read of B sentences.
+
+    best:             the most probable next token
+    best_log_probs:   its log-probability
+    given_log_probs:  that of the next token that was given
+    end:              that of the end
+    """
+
+    best: Int64[np.ndarray, "B Q"]
+    best_log_probs: Float[np.ndarray, "B Q"]
+    given_log_probs: Float[np.ndarray, "B Q"]
     end: Float[np.ndarray, "B Q"]
 
 
@@ -107,6 +176,18 @@ class Stepper(Protocol):
         last; None: all of them. Special tokens other than the end are never among the next ones.
         """
 
+    def read(
+        self,
+        tokens: Int64[np.ndarray, "B Q"],
+        following: Int64[np.ndarray, "B Q"],
+        kept: Int64[np.ndarray, "B"],
+    ) -> Reading:
+        """Read Q consecutive tokens of each sentence, behind the first `kept[b]` that it has read.
+
+        What it has read beyond these is forgotten. `following` are the tokens whose probability is asked for.
+        Special tokens other than the end are never the best. Not to be mixed with `step`.
+        """
+
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
         """Keep these sentences only; one may be taken several times."""
 
@@ -121,6 +202,11 @@ class Steps(Runtime, Protocol):
 
     def start(self, sources: Sources) -> Stepper:
         """Encode sources; nothing has been read of their translations."""
+
+
+@runtime_checkable
+class Drafts(Tables, Steps, Protocol):
+    """Both: grammars that propose, and a model that reads proposals."""
 
 
 @runtime_checkable

@@ -12,21 +12,27 @@ from pcfgnat.grammar.canvas import Framing
 from pcfgnat.grammar.decoding import Emissions, Grammars
 from pcfgnat.networks import (
     AutoregressiveNetwork,
+    Canvas,
     CanvasIds,
     CanvasNetwork,
     CTCNetwork,
+    DiscoNetwork,
+    ImputerNetwork,
     Memory,
     Network,
-    SlotsNetwork,
+    PredictedLengthNetwork,
     inference,
 )
+from pcfgnat.networks.ctc import BLANK
 from pcfgnat.networks.emissions import all_emissions, translation_distribution
-from pcfgnat.runtimes.base import NextTokens, Runtime, Sources
+from pcfgnat.runtimes.base import NextTokens, Reading, Runtime, Sources
 from pcfgnat.structures import CTC
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import best_allowed
 from pcfgnat.structures.emissions import TensorEmissions, as_array
 from pcfgnat.text.special import SPECIAL_TOKENS
+
+CHUNK_ROWS = 1024  # states whose tokens are scored together
 
 
 class TorchRuntime:
@@ -77,6 +83,41 @@ class TorchFrames(TorchRuntime):
             yield range(len(sources)), [TensorSlots(slots[:count], found.blank) for slots, count in rows]
 
 
+class TorchOpenFrames(TorchFrames):
+    """A network whose slots collapse, and which reads what some of them emit."""
+
+    def read_frames(self, sources: Sources) -> "TorchFramesReader":
+        """Encode sources."""
+        network = self._network
+        with inference(network):
+            return TorchFramesReader(network, network.encode(network.padded(sources)))
+
+
+@dataclass(frozen=True)
+class TorchFramesReader:
+    """Sources that have been encoded."""
+
+    network: CTCNetwork
+    memory: Memory
+
+    @property
+    def canvas_lengths(self) -> Int64[np.ndarray, "B"]:
+        """How many slots each sentence has."""
+        return self.network.canvas_lengths(self.memory, None).cpu().numpy()
+
+    def fill(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+    ) -> Sequence["TensorSlots"]:
+        """Run the decoder over R canvases, each of a sentence."""
+        with inference(self.network):
+            filled = self.network.fill(*_canvases(self.network, self.memory, sentence, canvas, lengths))
+            rows = zip(all_emissions(self.network, filled), lengths.tolist(), strict=True)
+            return [TensorSlots(slots[:count], BLANK) for slots, count in rows]
+
+
 @dataclass(frozen=True)
 class TensorSlots:
     """The slots of one sentence."""
@@ -103,7 +144,7 @@ class TensorSlots:
 class TorchSlots(TorchRuntime):
     """A network that predicts the number of its slots."""
 
-    def __init__(self, network: SlotsNetwork) -> None:
+    def __init__(self, network: PredictedLengthNetwork) -> None:
         super().__init__(network)
         self._network = network
 
@@ -122,7 +163,7 @@ class TorchSlots(TorchRuntime):
 class TorchSlotsReader:
     """Sources that have been encoded."""
 
-    network: SlotsNetwork
+    network: PredictedLengthNetwork
     memory: Memory
 
     def length_log_probs(self) -> Float[np.ndarray, "B L"]:
@@ -137,16 +178,64 @@ class TorchSlotsReader:
         lengths: Int64[np.ndarray, "R"],
     ) -> Emissions:
         """Run the decoder over R canvases, each of a sentence."""
-        network = self.network
-        rows, ids, sizes = (
-            torch.from_numpy(array).to(network.device) for array in (sentence, canvas, lengths)
-        )
-        memory = Memory(self.memory.states[rows], self.memory.mask[rows], self.memory.lengths[rows])
-        with inference(network):
-            filled = network.fill(memory, CanvasIds(ids, sizes))
-            emit = all_emissions(network, filled)
-        framing = network.framing
-        return TensorEmissions(emit, framing.first_node, sizes - 1, SPECIAL_TOKENS, framing.blank)
+        with inference(self.network):
+            filled = self.network.fill(*_canvases(self.network, self.memory, sentence, canvas, lengths))
+            return _emissions(self.network, filled)
+
+
+class TorchVisibleSlots(TorchSlots):
+    """A network of which each slot sees a set of others of its own."""
+
+    def __init__(self, network: DiscoNetwork) -> None:
+        super().__init__(network)
+        self._disco = network
+
+    def read(self, sources: Sources) -> "TorchVisibleReader":
+        """Encode sources."""
+        return self.read_visible(sources)
+
+    def read_visible(self, sources: Sources) -> "TorchVisibleReader":
+        """Encode sources."""
+        with inference(self._disco):
+            return TorchVisibleReader(self._disco, self._disco.encode(self._disco.padded(sources)))
+
+
+@dataclass(frozen=True)
+class TorchVisibleReader(TorchSlotsReader):
+    """Sources that have been encoded."""
+
+    network: DiscoNetwork
+
+    def fill_visible(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        canvas: Int64[np.ndarray, "R M"],
+        lengths: Int64[np.ndarray, "R"],
+        visible: Bool[np.ndarray, "R M M"],
+    ) -> Emissions:
+        """Run the decoder over R canvases, of which each slot sees what it may."""
+        with inference(self.network):
+            memory, ids = _canvases(self.network, self.memory, sentence, canvas, lengths)
+            seen = torch.from_numpy(visible).to(self.network.device)
+            return _emissions(self.network, self.network.fill_visible(memory, ids, seen))
+
+
+def _canvases(
+    network: CanvasNetwork,
+    memory: Memory,
+    sentence: Int64[np.ndarray, "R"],
+    canvas: Int64[np.ndarray, "R M"],
+    lengths: Int64[np.ndarray, "R"],
+) -> tuple[Memory, CanvasIds]:
+    """Return rows of canvases, and what their sentences were encoded to."""
+    rows, ids, sizes = (torch.from_numpy(array).to(network.device) for array in (sentence, canvas, lengths))
+    return Memory(memory.states[rows], memory.mask[rows], memory.lengths[rows]), CanvasIds(ids, sizes)
+
+
+def _emissions(network: CanvasNetwork, filled: Canvas) -> Emissions:
+    emit = all_emissions(network, filled)
+    framing = network.framing
+    return TensorEmissions(emit, framing.first_node, filled.lengths - 1, SPECIAL_TOKENS, framing.blank)
 
 
 class TorchSteps(TorchRuntime):
@@ -196,6 +285,36 @@ class TorchStepper:
             end = log_probs[:, :, SPECIAL_TOKENS.eos]
             return NextTokens(best.cpu().numpy(), following.cpu().numpy(), end.cpu().numpy())
 
+    def read(
+        self,
+        tokens: Int64[np.ndarray, "B Q"],
+        following: Int64[np.ndarray, "B Q"],
+        kept: Int64[np.ndarray, "B"],
+    ) -> Reading:
+        """Read Q consecutive tokens of each sentence, behind the first `kept[b]` that it has read."""
+        network = self._network
+        with inference(network), torch.inference_mode():
+            ids, given, ends = (
+                torch.from_numpy(array).to(network.device) for array in (tokens, following, kept)
+            )
+            place = ends.unsqueeze(1) + torch.arange(ids.shape[1], device=ids.device)  # B Q
+            known = torch.arange(int(ends.max()) + ids.shape[1], device=ids.device)
+            positions = place.clamp(max=network.embeddings.target_positions.limit - 1)  # of padding
+            self._cache.rewind(ends)
+            embedded = network.embeddings.target_at(ids, positions)
+            states = network.decoder.step(embedded, known <= place.unsqueeze(2), self._cache)
+            chunks = (torch.split(rows, CHUNK_ROWS) for rows in (states.flatten(0, 1), given.flatten()))
+            parts = [self._read(*chunk) for chunk in zip(*chunks, strict=True)]
+            found = (torch.cat(part).view(tokens.shape).cpu().numpy() for part in zip(*parts, strict=True))
+            return Reading(*found)
+
+    def _read(self, states: Float[Tensor, "R D"], given: Int64[Tensor, "R"]) -> tuple[Tensor, ...]:
+        """Return what a `Reading` holds, of some rows."""
+        log_probs = self._network.token_log_probs(states).index_fill(1, self._banned, -torch.inf)
+        best, following = log_probs.topk(1, dim=1)
+        asked = log_probs.gather(1, given.unsqueeze(1)).squeeze(1)
+        return following[:, 0], best[:, 0], asked, log_probs[:, SPECIAL_TOKENS.eos]
+
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
         """Keep these sentences only."""
         with torch.inference_mode():
@@ -206,8 +325,12 @@ def torch_runtime(network: Network) -> Runtime:
     """Return what decoding needs of a network."""
     if isinstance(network, AutoregressiveNetwork):
         return TorchSteps(network)
-    if isinstance(network, SlotsNetwork):
+    if isinstance(network, DiscoNetwork):
+        return TorchVisibleSlots(network)
+    if isinstance(network, PredictedLengthNetwork):
         return TorchSlots(network)
+    if isinstance(network, ImputerNetwork):
+        return TorchOpenFrames(network)
     if isinstance(network, CTCNetwork):
         return TorchFrames(network)
     assert isinstance(network, CanvasNetwork)

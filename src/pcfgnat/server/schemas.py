@@ -4,7 +4,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from pcfgnat.server.limits import BETA, RESULTS, TEXT_CHARACTERS, TEXTS, TOP, WIDTH
+from pcfgnat.server.limits import (
+    BETA,
+    PHRASE_CHARACTERS,
+    PHRASES,
+    RESULTS,
+    TERMS,
+    TEXT_CHARACTERS,
+    TEXTS,
+    TOP,
+    WIDTH,
+)
 
 
 def _one_or_many(value: Any) -> str:
@@ -16,7 +26,32 @@ Texts = Annotated[
     Annotated[Text, Tag("one")] | Annotated[list[Text], Field(min_length=1, max_length=TEXTS), Tag("many")],
     Discriminator(_one_or_many),  # one complaint instead of one for each kind
 ]
+Phrase = Annotated[str, Field(min_length=1, max_length=PHRASE_CHARACTERS, pattern=r"\S")]
 Drawing = Literal["svg", "latex"]
+
+
+class WantedTerm(BaseModel):
+    """A phrase of the source and the phrase that its translation must have."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source: Phrase
+    target: Phrase
+
+
+class WantedConstraints(BaseModel):
+    """What translations must have and must not have; phrases are whole words."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    require: list[Phrase] = Field(default_factory=list, max_length=PHRASES, examples=[["Gebäude"]])
+    forbid: list[Phrase] = Field(default_factory=list, max_length=PHRASES)
+    prefix: Literal[""] | Phrase = Field("", description="how translations begin; the last word may go on")
+    glossary: list[WantedTerm] = Field(
+        default_factory=list, max_length=TERMS, description="required where the source has the term"
+    )
+    max_characters: int | None = Field(None, ge=1, le=TEXT_CHARACTERS)
+    strict: bool = Field(False, description="whether it is an error if not all can be kept")
 
 
 class _Request(BaseModel):
@@ -39,6 +74,12 @@ class _Request(BaseModel):
         allow_inf_nan=False,
         description="β of score / length^β: more for longer translations; the model's own without it",
     )
+    constraints: WantedConstraints | None = Field(
+        None, description="what translations must have and must not have"
+    )
+    keep: bool = Field(
+        True, description="whether numbers, addresses, tags, emoji and unknown characters survive"
+    )
 
 
 class TranslateRequest(_Request):
@@ -52,6 +93,7 @@ class TranslateRequest(_Request):
         validation_alias=AliasChoices("results", "nbest"),
         description="how many translations of each text are wanted",
     )
+    confidence: bool = Field(False, description="whether to say how sure the model is of each word")
     trees: bool = Field(True, description="whether to send the parse trees; they come with pictures anyway")
     draw: list[Drawing] = Field(
         default_factory=list, max_length=2, description="pictures of the trees that are wanted"
@@ -95,8 +137,18 @@ class Candidate(BaseModel):
     score: float | None = Field(description="log-probability, with the tree if there is one")
     pieces: list[str]
     tree: Tree | None = None
+    forced: list[int] = Field(default_factory=list, description="places of pieces that were asked for")
     svg: str | None = Field(None, description="the tree as a picture, if it was asked for")
     latex: str | None = Field(None, description="the tree for LaTeX's forest package, if it was asked for")
+
+
+class Word(BaseModel):
+    """A word of a translation, and the probability that a translation of the model has it."""
+
+    text: str
+    confidence: float
+    start: int = Field(description="its first piece")
+    stop: int = Field(description="the piece behind its last one")
 
 
 class Translation(Candidate):
@@ -106,6 +158,8 @@ class Translation(Candidate):
     alternatives: list[Candidate] = Field(default_factory=list)
     parts: list["Translation"] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+    unmet: list[str] = Field(default_factory=list, description="constraints that could not be kept")
+    words: list[Word] = Field(default_factory=list, description="if confidence was asked for")
 
 
 class Timing(BaseModel):

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import HTTPException, Request
 
+from pcfgnat.decoding.constraints import NOTHING, Constraints
 from pcfgnat.server.batching import Answer, Batcher, ClosingError, QueueFullError
 from pcfgnat.server.drawings import add_drawings
 from pcfgnat.server.guard import GONE
@@ -15,7 +17,8 @@ from pcfgnat.server.libretranslate import LibreRequest, libre_answer, lines_of, 
 from pcfgnat.server.limits import Limits
 from pcfgnat.server.metrics import Metrics
 from pcfgnat.server.models import ServedModel, Task
-from pcfgnat.server.schemas import ExplainRequest, ModelFacts, TranslateRequest
+from pcfgnat.server.schemas import ExplainRequest, ModelFacts, TranslateRequest, WantedConstraints
+from pcfgnat.text.glossary import Term
 from pcfgnat.translator import TranslateOptions
 
 T = TypeVar("T")
@@ -50,7 +53,7 @@ class Service:
         """Translate the texts of a request."""
         start = time.perf_counter()
         facts = self._facts(wanted.model)
-        options = self._options(facts, wanted.strategy, wanted.length_penalty, wanted.results)
+        options = replace(self._options(facts, wanted, wanted.results), confidence=wanted.confidence)
         task = Task(options, trees=wanted.trees or bool(wanted.draw))
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
         answer = await self._answer(facts.name, task, texts, request)
@@ -75,9 +78,7 @@ class Service:
         """Return every node that a text's translation could have used."""
         start = time.perf_counter()
         facts = self._facts(wanted.model)
-        task = Task(
-            self._options(facts, wanted.strategy, wanted.length_penalty, results=1), explain=wanted.top
-        )
+        task = Task(self._options(facts, wanted, results=1), explain=wanted.top)
         answer = await self._answer(facts.name, task, [wanted.text], request)
         return {**_settings(facts, task), "lattice": answer.results[0], "timing": _timing(answer, start)}
 
@@ -90,9 +91,10 @@ class Service:
         return self.models[name].facts
 
     def _options(
-        self, facts: ModelFacts, strategy: str | None, length_penalty: float | None, results: int
+        self, facts: ModelFacts, wanted: TranslateRequest | ExplainRequest, results: int
     ) -> TranslateOptions:
         """Check what depends on the model. Equal wishes give equal options, said or left to the model."""
+        strategy, length_penalty = wanted.strategy, wanted.length_penalty
         if strategy is not None and strategy.partition(":")[0] not in facts.strategies:
             raise HTTPException(
                 422,
@@ -103,6 +105,8 @@ class Service:
             length_penalty=facts.length_penalty if length_penalty is None else length_penalty,
             results=results,
             batch=self.limits.batch,
+            constraints=_constraints(wanted.constraints),
+            keep=wanted.keep,
         )
 
     async def _answer(self, name: str, task: Task, texts: list[str], request: Request) -> Answer[Data]:
@@ -134,6 +138,19 @@ class Service:
         finally:
             task.cancel()
             gone.cancel()
+
+
+def _constraints(wanted: WantedConstraints | None) -> Constraints:
+    if wanted is None:
+        return NOTHING
+    return Constraints(
+        require=tuple(wanted.require),
+        forbid=tuple(wanted.forbid),
+        prefix=wanted.prefix,
+        glossary=tuple(Term(term.source, term.target) for term in wanted.glossary),
+        max_characters=wanted.max_characters,
+        strict=wanted.strict,
+    )
 
 
 async def _disconnected(request: Request) -> None:

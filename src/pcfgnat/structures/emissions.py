@@ -38,8 +38,10 @@ class TensorEmissions:
         scores, tokens = self._best
         return [(scores[i, own], tokens[i, own]) for i, own in enumerate(nodes)]
 
-    def log_probs(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float[np.ndarray, "n V"]:
-        """Return log-probabilities of all tokens at some nodes of a sentence; -inf where not allowed."""
+    def log_probs(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float[np.ndarray, "n V"]:
+        """Return log-probabilities of all tokens at some nodes of a sentence; all tokens are admitted."""
         rows = as_array(self.emit[index, torch.from_numpy(nodes).to(self.emit.device)])
         if self.special is None:
             return rows
@@ -55,6 +57,10 @@ class TensorEmissions:
         """Return the best tokens of every node and their log-probabilities, allowed or not, best first."""
         log_probs, ids = self.emit[index].topk(min(count, self.emit.shape[2]))
         return ids.cpu().numpy(), as_array(log_probs)
+
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node of a sentence, allowed or not."""
+        return as_array(self.emit[index][:, torch.from_numpy(tokens).to(self.emit.device)])
 
     @cached_property
     def _best(self) -> tuple[Float[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:

@@ -4,11 +4,41 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from pcfgnat.draw import translation_html
 from pcfgnat.structures import Hypothesis, ParseTree
 from pcfgnat.text import Tokenizer
+from pcfgnat.translator.confidence import Word
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How a translation was drafted and verified: in rounds, of so many drafted tokens that were accepted.
+
+    drafts:   the pieces that each round's draft proposed, eos included
+    accepted: how many of them were accepted
+    """
+
+    drafts: tuple[tuple[str, ...], ...]
+    accepted: tuple[int, ...]
+
+    @classmethod
+    def from_hypothesis(cls, hypothesis: Hypothesis, tokenizer: Tokenizer) -> "Verification | None":
+        """Read the rounds of what a model found, if there are any."""
+        rounds = hypothesis.rounds
+        drafts = tuple(tuple(tokenizer.pieces(one.draft)) for one in rounds)
+        return cls(drafts, tuple(one.accepted for one in rounds)) if rounds else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        pairs = zip(self.drafts, self.accepted, strict=True)
+        return {
+            "rounds": len(self.drafts),
+            "accepted": sum(self.accepted),
+            "drafts": [{"pieces": list(draft), "accepted": accepted} for draft, accepted in pairs],
+        }
 
 
 @dataclass(frozen=True)
@@ -16,37 +46,51 @@ class Candidate:
     """One way to translate a text.
 
     `score` is the natural logarithm of its probability, with the tree if there is one; `pieces` are the
-    subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one.
+    subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one;
+    `verification` is there for translations that were drafted and verified; `forced` are the places of the
+    pieces that constraints asked for.
     """
 
     text: str
     score: float
     pieces: tuple[str, ...]
     tree: ParseTree | None = None
+    forced: tuple[int, ...] = ()
+    verification: Verification | None = None
 
     def __str__(self) -> str:
         return self.text
 
     @classmethod
-    def from_hypothesis(cls, hypothesis: Hypothesis, tokenizer: Tokenizer) -> "Candidate":
+    def from_hypothesis(
+        cls, hypothesis: Hypothesis, tokenizer: Tokenizer, forced: tuple[int, ...] = ()
+    ) -> "Candidate":
         """Read what a model found."""
         tree, words = hypothesis.tree, tokenizer.pieces(hypothesis.ids)
         if tree is not None:
             tree = tree.with_words(words)
-        return cls(tokenizer.decode(hypothesis.ids), float(hypothesis.score), tuple(words[1:-1]), tree)
+        verification = Verification.from_hypothesis(hypothesis, tokenizer)
+        text, score = tokenizer.decode(hypothesis.ids), float(hypothesis.score)
+        return cls(text, score, tuple(words[1:-1]), tree, forced, verification)
 
     @classmethod
     def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":
         """Put translations of consecutive pieces of a text together; they keep trees of their own."""
         pieces = tuple(piece for part in parts for piece in part.pieces)
         text = " ".join(part.text for part in parts if part.text)
-        return cls(text, math.fsum(part.score for part in parts), pieces)
+        starts = accumulate((len(part.pieces) for part in parts), initial=0)
+        forced = tuple(s + place for s, part in zip(starts, parts, strict=False) for place in part.forced)
+        return cls(text, math.fsum(part.score for part in parts), pieces, None, forced)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         data: dict[str, Any] = {"text": self.text, "score": _finite(self.score), "pieces": list(self.pieces)}
         if self.tree is not None:
             data["tree"] = json.loads(self.tree.to_json())
+        if self.verification is not None:
+            data["verification"] = self.verification.to_dict()
+        if self.forced:
+            data["forced"] = list(self.forced)
         return data
 
 
@@ -55,7 +99,8 @@ class Translation:
     """The best translation of a text.
 
     `alternatives` are the next best ones, if they were asked for. A text too long for the model was
-    translated in pieces: `parts` has their translations, and `notes` says so.
+    translated in pieces: `parts` has their translations, and `notes` says so. `unmet` are the constraints
+    that could not be fulfilled, `words` how sure the model is of each word, if that was asked for.
     """
 
     source: str
@@ -66,6 +111,10 @@ class Translation:
     alternatives: tuple[Candidate, ...] = ()
     parts: tuple["Translation", ...] = ()
     notes: tuple[str, ...] = ()
+    forced: tuple[int, ...] = ()
+    unmet: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
+    verification: Verification | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -73,7 +122,8 @@ class Translation:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The translation and its alternatives, best first."""
-        return (Candidate(self.text, self.score, self.pieces, self.tree), *self.alternatives)
+        best = Candidate(self.text, self.score, self.pieces, self.tree, self.forced, self.verification)
+        return (best, *self.alternatives)
 
     @property
     def trees(self) -> tuple[ParseTree, ...]:
@@ -96,14 +146,20 @@ class Translation:
     def from_candidates(cls, source: str, candidates: Sequence[Candidate]) -> "Translation":
         """Take the first candidate, and the others as alternatives."""
         best, *others = candidates
-        return cls(source, best.text, best.score, best.pieces, best.tree, tuple(others))
+        own = (best.text, best.score, best.pieces, best.tree)
+        return cls(source, *own, tuple(others), verification=best.verification, forced=best.forced)
 
     @classmethod
     def joined(cls, source: str, parts: Sequence["Translation"], note: str) -> "Translation":
         """Put the translations of a text's pieces together; alternative i consists of alternatives i."""
         rows = zip(*(part.candidates for part in parts), strict=False)  # as many as all parts have
         best, *others = [Candidate.joined(row) for row in rows]
-        return cls(source, best.text, best.score, best.pieces, None, tuple(others), tuple(parts), (note,))
+        own = (best.text, best.score, best.pieces, None)
+        notes = (note, *(own for part in parts for own in part.notes))
+        unmet = tuple(clause for part in parts for clause in part.unmet)
+        starts = accumulate((len(part.pieces) for part in parts), initial=0)
+        words = tuple(w.moved(start) for start, p in zip(starts, parts, strict=False) for w in p.words)
+        return cls(source, *own, tuple(others), tuple(parts), notes, best.forced, unmet, words)
 
     def _repr_html_(self) -> str:
         """Show the tree in a notebook."""
@@ -119,6 +175,10 @@ class Translation:
             data["parts"] = [part.to_dict() for part in self.parts]
         if self.notes:
             data["notes"] = list(self.notes)
+        if self.words:
+            data["words"] = [word.to_dict() for word in self.words]
+        if self.unmet:
+            data["unmet"] = list(self.unmet)
         return data
 
 

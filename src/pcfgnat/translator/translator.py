@@ -1,23 +1,27 @@
 """Texts to translations, with a model: cutting, batching, decoding, and putting everything back in order."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import overload
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.decoding import Beam, Request, Strategy, parse_strategy, strategies_of, strategy_text
+from pcfgnat.decoding.constraints import NOTHING, Constraints, Satisfied
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
+from pcfgnat.translator.confidence import Word
+from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
+from pcfgnat.translator.units import BatchSize, Unit, UnitDecoder, in_batches
 
 WINDOW_CHARACTERS = 1 << 18
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class TranslateOptions:
     seed:           of strategies that draw
     batch:          sentences that are translated together, as long as they have no more than `batch_tokens`
     window:         lines that `stream` reads ahead, to put those of similar length together
+    constraints:    what translations must have and must not have
+    keep:           whether numbers, addresses, tags, emoji and unknown characters of the source must survive
+    confidence:     whether to compute how sure the model is of each word, where it is a grammar or a graph
     """
 
     strategy: str | None = None
@@ -39,6 +46,9 @@ class TranslateOptions:
     batch: int = 32
     batch_tokens: int = 2048
     window: int = 1024
+    constraints: Constraints = NOTHING
+    keep: bool = False
+    confidence: bool = False
 
     def __post_init__(self) -> None:
         for name in ("results", "batch", "batch_tokens", "window"):
@@ -80,13 +90,18 @@ class Translator:
         options: TranslateOptions | None = None,
         runtime: RuntimeName = "auto",
         onnx: OnnxOptions | None = None,
+        verifier: Path | str | None = None,
     ) -> "Translator":
         """Load a checkpoint, an exported model or the result of a training run; by default the bundled model.
 
         `device` is a torch.device or its name. A checkpoint that has the same model exported, in a directory
-        `onnx` inside it, runs on onnxruntime where that is installed, unless `runtime` says otherwise.
+        `onnx` inside it, runs on onnxruntime where that is installed, unless `runtime` says otherwise. A
+        `verifier` is an autoregressive model of the same tokenizer, which reads the drafts of a grammar or
+        graph.
         """
         loaded = load_model(model_directory(directory), str(device), runtime, onnx)
+        if verifier is not None:
+            loaded = loaded.verified_by(load_model(model_directory(verifier), str(device), runtime, onnx))
         return cls(loaded.runtime, loaded.tokenizer, loaded.defaults, options, loaded)
 
     def with_options(self, options: TranslateOptions) -> "Translator":
@@ -98,15 +113,17 @@ class Translator:
         if self.loaded is None:
             raise ValueError("only a translator of a model that was loaded can be resumed")
         job = {
-            "model": self.loaded.origin,
-            "tokenizer": self.tokenizer.sha256,
-            "runtime": self.loaded.runtime_name,
-            "precision": self.loaded.precision,
-            "exact": str(self.loaded.exact),
+            **self.loaded.job(),
             "strategy": strategy_text(self.strategy),
             "length_penalty": str(self.request.length_penalty),
             "results": str(self.request.results),
         }
+        if not self.options.constraints.is_empty:
+            job["constraints"] = hashlib.sha256(repr(self.options.constraints).encode()).hexdigest()
+        if self.options.keep:
+            job["keep"] = str(self.options.keep)
+        if self.options.confidence:
+            job["confidence"] = str(self.options.confidence)
         return {**job, "seed": str(self.request.seed)} if self.strategy.draws else job
 
     @property
@@ -115,14 +132,26 @@ class Translator:
         default = self.defaults.strategy.partition(":")[0]
         return tuple(sorted(strategies_of(self.runtime), key=lambda name: name != default))
 
-    @overload
-    def __call__(self, texts: str) -> Translation: ...  # type: ignore[overload-overlap]
+    @property
+    def units(self) -> UnitDecoder:
+        """What decodes sentences."""
+        size = BatchSize(self.options.batch, self.options.batch_tokens)
+        return UnitDecoder(self.runtime, self.tokenizer, self.strategy, self.request, size)
 
     @overload
-    def __call__(self, texts: Iterable[str]) -> list[Translation]: ...
+    def __call__(  # type: ignore[overload-overlap]
+        self, texts: str, constraints: Constraints | None = None
+    ) -> Translation: ...
 
-    def __call__(self, texts: str | Iterable[str]) -> Translation | list[Translation]:
-        """Translate one text or several."""
+    @overload
+    def __call__(self, texts: Iterable[str], constraints: Constraints | None = None) -> list[Translation]: ...
+
+    def __call__(
+        self, texts: str | Iterable[str], constraints: Constraints | None = None
+    ) -> Translation | list[Translation]:
+        """Translate one text or several, under other constraints than those of the options if given."""
+        if constraints is not None:
+            return self.with_options(replace(self.options, constraints=constraints))(texts)
         if isinstance(texts, str):
             return self._translate([texts])[0]
         return list(self.stream(texts))
@@ -136,73 +165,69 @@ class Translator:
         """Return the translations of all texts for each β, from one decoding where that is possible."""
         columns: list[list[str]] = [[] for _ in length_penalties]
         for window in windows(texts, self.options.window):
-            jobs, units = self._planned(window)
-            found = self._in_batches(
-                units,
-                lambda sources: self.strategy.sweep(self.runtime, sources, self.request, length_penalties),
-            )
+            jobs = [self._planned(text) for text in window]
+            units = [unit for job in jobs for unit in job.units]
+            found = iter(in_batches(units, partial(self._swept, length_penalties), self.units.size))
             for job in jobs:
-                rows = [found[index] for index in job.units]
+                rows = [next(found) for _ in job.units]
                 for i, column in enumerate(columns):
                     parts = [self.tokenizer.decode(row[i].ids) for row in rows]
                     column.append(" ".join(part for part in parts if part))
         return columns
 
+    def _swept(self, length_penalties: Sequence[float], units: Sequence[Unit]) -> list[list[Hypothesis]]:
+        sources = [unit.ids for unit in units]
+        return self.strategy.sweep(self.runtime, sources, self.request, length_penalties)
+
     def _translate(self, texts: Sequence[str]) -> list[Translation]:
-        jobs, units = self._planned(texts)
-        found = self._in_batches(
-            units, lambda sources: self.strategy.decode(self.runtime, sources, self.request)
-        )
-        return [self._result(job, found) for job in jobs]
+        decoder, constraints = self.units, self.options.constraints
+        jobs = [self._planned(text) for text in texts]
+        units = [unit for job in jobs for unit in decoder.constrained(job.units, constraints)]
+        found = decoder.found(units)
+        if self.options.keep:
+            units, found = decoder.kept(units, found)
+        words = decoder.words(units, found) if self.options.confidence else [()] * len(units)
+        rest = map(self._part, units, found, words)
+        return [self._result(job, [next(rest) for _ in job.units]) for job in jobs]
 
-    def _planned(self, texts: Sequence[str]) -> tuple[list["_Job"], list[list[int]]]:
-        """Encode texts; one that is too long becomes several units, an empty one none."""
-        jobs: list[_Job] = []
-        units: list[list[int]] = []
-        limit = self.runtime.max_source_length
-        for text, ids in zip(texts, self.tokenizer.encode_all(texts), strict=True):
-            if len(ids) <= limit:
-                pieces, encoded = [text], [ids] if len(ids) > 2 else []
-            else:
-                pieces = split_to_fit(text, self.tokenizer, limit)
-                encoded = self.tokenizer.encode_all(pieces)
-            jobs.append(_Job(text, pieces, range(len(units), len(units) + len(encoded)), len(ids)))
-            units += encoded
-        return jobs, units
+    def _planned(self, text: str) -> "_Job":
+        """Encode a text; one that is too long becomes several units, an empty one none."""
+        ids, limit = self.tokenizer.encode(text), self.runtime.max_source_length
+        if len(ids) <= limit:
+            return _Job(text, [Unit(text, ids)] if len(ids) > 2 else [], len(ids))
+        pieces = split_to_fit(text, self.tokenizer, limit)
+        return _Job(text, list(map(Unit, pieces, self.tokenizer.encode_all(pieces))), len(ids))
 
-    def _in_batches(
-        self, units: Sequence[list[int]], decode: Callable[[Sequence[list[int]]], list[T]]
-    ) -> list[T]:
-        """Decode in batches of similar length; the results are in the order of the units."""
-        found: dict[int, T] = {}
-        order = sorted(range(len(units)), key=lambda index: len(units[index]))
-        for batch in _batches(order, [len(unit) for unit in units], self.options):
-            results = decode([units[index] for index in batch])
-            found.update(zip(batch, results, strict=True))
-        return [found[index] for index in range(len(units))]
-
-    def _result(self, job: "_Job", found: Sequence[list[Hypothesis]]) -> Translation:
-        if not job.units:
+    def _result(self, job: "_Job", parts: Sequence[Translation]) -> Translation:
+        if not parts:
             return Translation.empty(job.text)
-        parts = []
-        for piece, index in zip(job.pieces, job.units, strict=True):
-            best = found[index][: self.options.results]
-            candidates = [Candidate.from_hypothesis(hypothesis, self.tokenizer) for hypothesis in best]
-            parts.append(Translation.from_candidates(piece, candidates))
+        if self.options.constraints.strict:
+            raise_unsatisfied(job.text, [clause for part in parts for clause in part.unmet])
         if len(parts) == 1:
             return replace(parts[0], source=job.text)
         limit = self.runtime.max_source_length
         note = f"split into {len(parts)} pieces: {job.length} tokens, but the model reads at most {limit}"
         return Translation.joined(job.text, parts, note)
 
+    def _part(self, unit: Unit, found: Satisfied, words: tuple[Word, ...]) -> Translation:
+        candidates = []
+        for hypothesis in found.hypotheses[: self.options.results]:
+            clauses, surfaces = unit.clauses, self.units.surfaces
+            forced = forced_pieces(hypothesis.ids, clauses, surfaces) if clauses else ()
+            candidate = Candidate.from_hypothesis(hypothesis, self.tokenizer, forced)
+            candidates.append(replace(candidate, text=unit.written(candidate.text)))
+        unmet = tuple(map(str, unit.reported(found.unmet)))
+        notes = tuple(f"cannot {clause}" for clause in unmet)
+        best = Translation.from_candidates(unit.text, candidates)
+        return replace(best, notes=notes, unmet=unmet, words=words)
+
 
 @dataclass(frozen=True)
 class _Job:
-    """A text to translate: its pieces, where their ids stand among all, and how many it has in all."""
+    """A text to translate: its pieces, and how many tokens it has in all."""
 
     text: str
-    pieces: list[str]
-    units: range
+    units: list[Unit]
     length: int
 
 
@@ -231,16 +256,3 @@ def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         raise
     if window:
         yield window
-
-
-def _batches(order: Sequence[int], lengths: Sequence[int], options: TranslateOptions) -> Iterator[list[int]]:
-    """Cut indices, sorted by length, into batches."""
-    batch: list[int] = []
-    for index in order:
-        full = len(batch) >= options.batch or (len(batch) + 1) * lengths[index] > options.batch_tokens
-        if batch and full:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from pcfgnat.networks import Batch, Canvas, CanvasNetwork
+from pcfgnat.networks import Batch, Canvas, CanvasNetwork, DiscoNetwork
 from pcfgnat.objectives import Glancing, Likelihood
 from pcfgnat.objectives.randomness import noise as seeded_noise
 from pcfgnat.objectives.reveal import glancing as module
@@ -108,7 +108,8 @@ class Spy:
             return self.shown[-1][2]
 
         def decoded(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            self.inputs.append(inputs[0])
+            tokens = inputs[1] if isinstance(network, DiscoNetwork) else inputs[0]
+            self.inputs.append(tokens)
             self.states.append(output)
 
         monkeypatch.setattr(network, "distribution", distribute)

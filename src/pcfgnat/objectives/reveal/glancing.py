@@ -1,6 +1,5 @@
 """Glancing (Qian et al. 2021): in training some nodes are shown the token that they should emit."""
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory
 from pcfgnat.networks.emissions import target_emissions
 from pcfgnat.nn import best_types
-from pcfgnat.objectives.randomness import noise
+from pcfgnat.objectives.randomness import generator_restored, noise
 from pcfgnat.structures import Padded
 from pcfgnat.structures.profiling import GLANCING, profiled
 
@@ -75,7 +74,7 @@ class Glancing:
                 chance = torch.rand(sentences, nodes, device=blank.ids.device)
             else:
                 chance = noise(batch.seeds, nodes)
-            with _generator_restored(blank.ids.device):
+            with generator_restored(blank.ids.device):
                 canvas = network.fill(memory, blank)
             emit, local = target_emissions(network, canvas, target, self.shortlist)
             position = network.distribution(canvas, emit).posterior(local).argmax().position
@@ -117,8 +116,3 @@ def reveal(
     wanted = (ratio * (aligned.sum(1) - correct)).round()
     rank = noise.masked_fill(~aligned, torch.inf).argsort(1).argsort(1)
     return Revealed(aligned & (rank < wanted.unsqueeze(1)), known, token)
-
-
-def _generator_restored(device: torch.device) -> AbstractContextManager[None]:
-    """A block after which torch's generator stands where it stood before."""
-    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])

@@ -5,14 +5,19 @@ from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
 from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, Shape, ShortlistFacts, is_exported
 from pcfgnat.runtimes.onnx.one_pass import OnnxFrames, OnnxTables
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
-from pcfgnat.runtimes.onnx.slots import OnnxSlots
+from pcfgnat.runtimes.onnx.slots import OnnxOpenFrames, OnnxSlots, OnnxVisibleSlots
+from pcfgnat.runtimes.onnx.steps import OnnxSteps
 
 # what runs an exported network, by the network's name
-ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots]] = {
+ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxOpenFrames | OnnxSteps]] = {
     "pcfg": OnnxTables,
     "dag": OnnxTables,
     "ctc": OnnxFrames,
     "slots": OnnxSlots,
+    "cmlmc": OnnxSlots,
+    "imputer": OnnxOpenFrames,
+    "disco": OnnxVisibleSlots,
+    "autoregressive": OnnxSteps,
 }
 
 

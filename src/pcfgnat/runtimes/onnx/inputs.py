@@ -26,6 +26,9 @@ class Embedded:
         self._source_tokens = (
             exported.table("source_tokens", (vocabulary, shape.width)) if self._own_source else self.tokens
         )
+        self._read_tokens = None  # those of canvases, where they are not those of the output layer
+        if exported.has("read_tokens"):
+            self._read_tokens = exported.table("read_tokens", (vocabulary, shape.width))
         self._source_positions = exported.table("source_positions", (shape.max_source_length, shape.width))
         self._canvas_positions = exported.table("canvas_positions", (shape.max_canvas_length, shape.width))
         self._canvas_tokens = exported.table("canvas_tokens", (3, shape.width)).astype(np.float32)
@@ -48,11 +51,27 @@ class Embedded:
 
     def canvases(self, ids: Int64[np.ndarray, "B M"]) -> Float32[np.ndarray, "rows D"]:
         """Return embedded canvases of any tokens; the unknown token stands for a blank."""
-        canvas = self._looked_up(self.tokens, self.scales, ids)
+        if self._read_tokens is None:
+            canvas = self._looked_up(self.tokens, self.scales, ids)
+        else:
+            canvas = self._looked_up(self._read_tokens, None, ids)
         special = SPECIAL_TOKENS
         for kind, token in ((BOS, special.bos), (BLANK, special.unk), (EOS, special.eos)):
             canvas[ids == token] = self._canvas_tokens[kind]
         return self._on_canvas(canvas)
+
+    def positions(self, canvases: int, width: int) -> Float32[np.ndarray, "rows D"]:
+        """Return the positions of so many canvases, without any token."""
+        return self._on_canvas(np.zeros((canvases, width, self.width), dtype=np.float32))
+
+    def targets(
+        self, ids: Int64[np.ndarray, "B Q"], positions: Int64[np.ndarray, "B Q"]
+    ) -> Float32[np.ndarray, "rows D"]:
+        """Return embedded tokens that stand at any positions."""
+        placed: np.ndarray = (
+            self._looked_up(self.tokens, self.scales, ids) + self._canvas_positions[positions]
+        )
+        return placed.astype(np.float32, copy=False).reshape(-1, self.width)
 
     def _on_canvas(self, canvas: np.ndarray) -> Float32[np.ndarray, "rows D"]:
         placed: np.ndarray = canvas + self._canvas_positions[: canvas.shape[1]]

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float32, Int32, Int64
 
 from pcfgnat.grammar.canvas import Geometry, legal_rules, off_chain, opposite, places
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 FORBIDDEN = np.float32(-1e9)  # nothing is left of it behind a softmax, and no NaN where all is forbidden
 BOS, BLANK, EOS = range(3)  # what the canvas holds, as rows of the table `canvas_tokens`
@@ -43,6 +44,12 @@ def canvas_kinds(lengths: Int64[np.ndarray, "B"], width: int) -> Int64[np.ndarra
     kinds[:, 0] = BOS
     kinds[np.arange(len(lengths)), lengths - 1] = EOS
     return kinds
+
+
+def empty_canvases(lengths: Int64[np.ndarray, "B"]) -> Int64[np.ndarray, "B M"]:
+    """Return the tokens of empty canvases."""
+    held = np.array([SPECIAL_TOKENS.bos, SPECIAL_TOKENS.unk, SPECIAL_TOKENS.eos])
+    return held[canvas_kinds(lengths, int(lengths.max()))]
 
 
 def opposite_rows(

@@ -1,13 +1,15 @@
 // A link to what is on the page. It stands behind the #, so that a text is never sent anywhere by opening it.
 
-const FIELDS = ["model", "strategy", "length_penalty", "results"];
+const FIELDS = ["model", "strategy", "length_penalty", "results", "terms"];
 
 // Write a text and the settings of one or two panels.
 export function linkOf(text, settings) {
   const written = new URLSearchParams();
   if (text) written.set("text", text);
   settings.forEach((panel, i) => {
-    for (const name of FIELDS) written.set(i ? `${name}${i + 1}` : name, panel[name]);
+    for (const name of FIELDS.filter((field) => panel[field] !== "")) {
+      written.set(i ? `${name}${i + 1}` : name, panel[name]);
+    }
   });
   return `#${written}`;
 }

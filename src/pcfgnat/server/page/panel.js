@@ -3,15 +3,17 @@
 import { modelView } from "./about.js";
 import { post } from "./api.js";
 import { candidateList, candidatesOf } from "./candidates.js";
-import { copyText, element } from "./dom.js";
+import { copyText, element, percent } from "./dom.js";
 import { save, translationJson, treesPng } from "./downloads.js";
 import { direction, languageName } from "./language.js";
 import { nodeView } from "./node.js";
+import { confidencesOf, readTerms } from "./terms.js";
 import { treeView } from "./tree.js";
 
 const PAUSE = 150; // after the last change, in milliseconds
 const BUSY_AFTER = 250;
 const NARROWEST = 260;
+const SURE = 0.5; // words below are marked
 
 export class Panel {
   #page;
@@ -21,6 +23,7 @@ export class Panel {
   #stopNode = new AbortController();
   #copies = {};
   #answer = null;
+  #confidences = [];
   #text = "";
   #pending;
 
@@ -46,8 +49,9 @@ export class Panel {
   #listen() {
     this.#find("form").addEventListener("submit", (event) => event.preventDefault());
     const changes = { model: () => this.#offer(), strategy: () => this.#showBeta(), length_penalty: () => this.#showBeta() };
-    for (const name of ["model", "strategy", "length_penalty", "results"]) {
-      this.#find(`[name=${name}]`).addEventListener(name === "length_penalty" ? "input" : "change", () => {
+    for (const name of ["model", "strategy", "length_penalty", "results", "terms"]) {
+      const typed = ["length_penalty", "terms"].includes(name);
+      this.#find(`[name=${name}]`).addEventListener(typed ? "input" : "change", () => {
         changes[name]?.();
         this.#page.changed();
         this.soon(this.#text);
@@ -76,11 +80,12 @@ export class Panel {
       strategy: this.#find("[name=strategy]").value,
       length_penalty: Number(this.#find("[name=length_penalty]").value),
       results: Number(this.#find("[name=results]").value),
+      terms: this.#find("[name=terms]").value,
     };
   }
 
   // Settings may come from a link: what is missing or not possible stays as the model has it.
-  set settings({ model, strategy, length_penalty, results }) {
+  set settings({ model, strategy, length_penalty, results, terms }) {
     if (this.offers(model)) this.#find("[name=model]").value = model;
     this.#offer();
     const strategies = [...this.#find("[name=strategy]").options];
@@ -89,7 +94,15 @@ export class Panel {
     if (Number.isFinite(Number(length_penalty ?? NaN))) this.#find("[name=length_penalty]").value = length_penalty;
     const most = this.#page.limits.results;
     this.#find("[name=results]").value = String(Math.min(Math.max(Math.trunc(Number(results)) || 1, 1), most));
+    this.#find("[name=terms]").value = terms ?? "";
     this.#showBeta();
+  }
+
+  // What the server is asked for.
+  get #wanted() {
+    const { terms, results, ...settings } = this.settings;
+    const constraints = readTerms(terms);
+    return constraints ? { ...settings, constraints } : settings;
   }
 
   // Translate a text once no change has come for a moment.
@@ -114,7 +127,8 @@ export class Panel {
     const start = performance.now();
     try {
       const width = Math.max(NARROWEST, Math.floor(this.#find(".trees").clientWidth));
-      const wanted = { text, ...this.settings, draw: ["svg", "latex"], width };
+      const { results } = this.settings;
+      const wanted = { text, ...this.#wanted, results, confidence: true, draw: ["svg", "latex"], width };
       const answer = await post("translate", wanted, this.#stop.signal, () => {
         if (turn === this.#turn) this.#busy("The server is busy. Trying again…");
       });
@@ -134,10 +148,18 @@ export class Panel {
     const common = other ? shared(ours, other.words) : new Set(ours.keys());
     line.replaceChildren(
       ...ours.flatMap((word, i) => {
-        const shown = common.has(i) ? word : element("mark", {}, word);
+        const shown = common.has(i) ? this.#sure(word, i) : element("mark", {}, this.#sure(word, i));
         return i ? [" ", shown] : [shown];
       }),
     );
+  }
+
+  // A word with how sure the model is of it.
+  #sure(word, i) {
+    const confidence = this.#confidences[i] ?? null;
+    if (confidence === null) return word;
+    const kind = confidence < SURE ? "word unsure" : "word";
+    return element("span", { class: kind, title: `${percent(confidence)} sure` }, word);
   }
 
   #begin(text) {
@@ -163,6 +185,7 @@ export class Panel {
 
   #clear() {
     this.words = [];
+    this.#confidences = [];
     this.#answer = null;
     this.#find(".translation").replaceChildren();
     this.#find(".candidates").replaceChildren();
@@ -206,13 +229,14 @@ export class Panel {
     this.#showCandidate(candidates[0]);
   }
 
-  #showCandidate({ text, parts }) {
+  #showCandidate({ text, parts, words }) {
     this.#closeNode();
     this.words = text.split(" ").filter(Boolean);
+    this.#confidences = confidencesOf(this.words, words);
     this.#find(".translation").lang = this.model.target;
     this.#find(".translation").dir = "auto";
     const views = parts.map((part) =>
-      treeView(part.svg, part.text, (position) => this.#chooseNode(part, position)),
+      treeView(part.svg, part.text, part.forced ?? [], (position) => this.#chooseNode(part, position)),
     );
     this.#find(".trees").replaceChildren(...views);
     this.#find(".hint").hidden = !views.length;
@@ -233,11 +257,10 @@ export class Panel {
     if (position === null) return;
     const aside = this.#find(".alternatives");
     const stop = this.#stopNode;
-    const { model, strategy, length_penalty } = this.settings;
     aside.replaceChildren(...nodeView(part.tree, position, null));
     aside.hidden = false;
     try {
-      const found = await post("explain", { text: part.source, model, strategy, length_penalty }, stop.signal);
+      const found = await post("explain", { text: part.source, ...this.#wanted }, stop.signal);
       if (!stop.signal.aborted) aside.replaceChildren(...nodeView(part.tree, position, found.lattice));
     } catch (error) {
       if (!stop.signal.aborted) aside.append(element("p", { class: "problem" }, error.message));

@@ -3,13 +3,15 @@
 const sheets = new Map();
 
 // `onChoose(position, node)` is called when somebody chooses a node, with null when they let it go.
-export function treeView(svgText, label, onChoose) {
+// `forced` are the places of words that were asked for, counted behind the beginning of the sentence.
+export function treeView(svgText, label, forced, onChoose) {
   const svg = parsed(svgText);
   svg.setAttribute("role", "group");
   svg.setAttribute("aria-label", `Parse tree of ${label}. Arrow keys move, Enter shows alternatives.`);
   const nodes = [...svg.querySelectorAll("[data-node]")];
   nodes.sort((a, b) => a.dataset.position - b.dataset.position);
   nodes.forEach((node, index) => prepare(node, index));
+  for (const node of nodes) node.classList.toggle("forced", forced.includes(node.dataset.position - 1));
   const focus = (index) => {
     const next = nodes[Math.max(0, Math.min(nodes.length - 1, index))];
     for (const node of nodes) node.setAttribute("tabindex", node === next ? "0" : "-1");

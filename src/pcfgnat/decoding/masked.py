@@ -1,0 +1,115 @@
+"""Mask-Predict (Ghazvininejad et al. 2019) and its variant that predicts every token anew in each pass."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int64
+
+from pcfgnat.decoding.base import DecodingError, Request, Strategy
+from pcfgnat.decoding.refinement import MaskLeastCertain, Pass, Policy, refine
+from pcfgnat.decoding.slots import blank_canvases, length_candidates
+from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
+from pcfgnat.grammar.search import Hypothesis
+from pcfgnat.runtimes.base import Slots, SlotsReader, Sources
+
+
+@dataclass(frozen=True)
+class RefinedSlots(Strategy):
+    """Canvases of the most probable lengths, filled pass by pass and compared by `score / L^β`.
+
+    The score is that of the tokens between bos and eos, each when it was last predicted.
+
+    iterations: passes of the decoder, at most
+    lengths:    how many of the most probable lengths are tried
+    """
+
+    iterations: int = 10
+    lengths: int = 5
+
+    protocol = Slots
+    uses_penalty = True
+
+    def __post_init__(self) -> None:
+        for name, value in (("iterations", self.iterations), ("lengths", self.lengths)):
+            if value < 1:
+                raise DecodingError(f"{name} must be at least 1, got {value}")
+
+    @abstractmethod
+    def policy(self) -> Policy:
+        """Return what happens between passes."""
+
+    def decode(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return the translations of the best lengths."""
+        return self._decode(runtime, sources, request, best_ranked(request.length_penalty, request.results))
+
+    def sweep(
+        self, runtime: Slots, sources: Sources, request: Request, length_penalties: Sequence[float]
+    ) -> list[list[Hypothesis]]:
+        """Return the best translation under each length penalty, all from one refinement."""
+        return self._decode(runtime, sources, request, one_by_penalty(length_penalties))
+
+    def _decode(
+        self, runtime: Slots, sources: Sources, request: Request, choose: LengthChooser
+    ) -> list[list[Hypothesis]]:
+        if not sources:
+            return []
+        reader = runtime.read(sources)
+        candidates = length_candidates(reader, runtime, sources, request, self.lengths)
+        sentence, canvas, lengths = blank_canvases(candidates)
+        run = self.passes_of(reader, sentence, lengths)
+        found = refine(canvas, lengths, inner_positions(lengths), run, self.policy())
+        own: list[list[Hypothesis]] = [[] for _ in sources]
+        for row, (index, length) in enumerate(zip(sentence.tolist(), lengths.tolist(), strict=True)):
+            ids, score = found.tokens[row, :length], math.fsum(found.scores[row, :length].tolist())
+            steps = found.steps(row, length)
+            own[index].append(Hypothesis(tuple(ids.tolist()), score, tuple(range(length)), passes=steps))
+        return [
+            [tried[i] for i in choose([h.score for h in tried], [len(h.ids) for h in tried])] for tried in own
+        ]
+
+    def passes_of(
+        self, reader: SlotsReader, sentence: Int64[np.ndarray, "R"], lengths: Int64[np.ndarray, "R"]
+    ) -> Pass:
+        """Return what runs the decoder over some of the rows, each of a sentence."""
+
+        def run(
+            rows: Int64[np.ndarray, "Q"],
+            canvas: Int64[np.ndarray, "Q M"],
+            visible: Bool[np.ndarray, "Q M M"] | None,
+        ) -> tuple[Float[np.ndarray, "Q M"], Int64[np.ndarray, "Q M"]]:
+            assert visible is None  # what positions see is up to the canvas alone
+            return reader.fill(sentence[rows], canvas, lengths[rows]).everywhere()
+
+        return run
+
+
+@dataclass(frozen=True)
+class MaskPredict(RefinedSlots):
+    """The least certain tokens are masked and predicted again; the others keep token and score."""
+
+    name = "mask-predict"
+
+    def policy(self) -> Policy:
+        """Return the policy of Mask-Predict."""
+        return MaskLeastCertain(self.iterations)
+
+
+@dataclass(frozen=True)
+class UpdateAll(RefinedSlots):
+    """Every token is predicted again in each pass, then the least certain are masked."""
+
+    name = "update-all"
+
+    def policy(self) -> Policy:
+        """Return the policy of SMART and CMLMC."""
+        return MaskLeastCertain(self.iterations, update_all=True)
+
+
+def inner_positions(lengths: Int64[np.ndarray, "R"]) -> Bool[np.ndarray, "R M"]:
+    """Mark the positions between bos and eos."""
+    position = np.arange(int(lengths.max(initial=0)))
+    inner: np.ndarray = (position > 0) & (position < lengths[:, None] - 1)
+    return inner

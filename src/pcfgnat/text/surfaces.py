@@ -1,0 +1,78 @@
+"""What each token of a vocabulary adds to a text, for searches that look at texts and not at tokens."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pcfgnat.text.special import SPECIAL_TOKENS
+from pcfgnat.text.tokenizer import Tokenizer
+
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+WORD_START = "\u2581"  # how sentencepiece writes a space
+# Scripts written without spaces: any two of their characters have a word boundary between them.
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+
+def is_word_character(character: str) -> bool:
+    """Return whether a character goes on with a word: letters, digits and accents of spaced scripts, `_`."""
+    return (character == "_" or unicodedata.category(character)[0] in "LMN") and not UNSPACED.match(character)
+
+
+@dataclass(frozen=True, eq=False)
+class Surfaces:
+    """The text of every token; words are apart by spaces, of which one is as good as several.
+
+    A byte above 127 is a surrogate, as in Python's `surrogateescape`. Special tokens add nothing.
+    """
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "Surfaces":
+        """Read the vocabulary of a tokenizer."""
+        pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+        write = _of_subword if tokenizer.kind == "subwords" else _of_sentencepiece
+        special = SPECIAL_TOKENS.ids
+        return cls(tuple("" if token in special else write(piece) for token, piece in enumerate(pieces)))
+
+    @cached_property
+    def characters(self) -> frozenset[str]:
+        """All characters that a text can have."""
+        return frozenset("".join(self.texts))
+
+    def spelled(self, text: str) -> str:
+        """Return a text with single spaces and composed characters, in bytes where it must be."""
+        plain = " ".join(unicodedata.normalize("NFC", text).split())
+        return "".join(c if c in self.characters or c == " " else _in_bytes(c) for c in plain)
+
+    def can_spell(self, text: str) -> bool:
+        """Return whether the vocabulary has all characters of a text."""
+        return set(self.spelled(text)) <= self.characters | {" "}
+
+
+@lru_cache(maxsize=8)
+def surfaces_of(tokenizer: Tokenizer) -> Surfaces:
+    """Return the surfaces of a tokenizer, which are read once."""
+    return Surfaces.of(tokenizer)
+
+
+def _of_sentencepiece(piece: str) -> str:
+    if match := BYTE.fullmatch(piece):
+        return _plain(bytes([int(match[1], 16)]).decode("ascii", "surrogateescape"))
+    return _plain(piece.replace(WORD_START, " "))
+
+
+def _of_subword(piece: str) -> str:
+    return _plain(piece.removesuffix("@@") if piece.endswith("@@") else f"{piece} ")
+
+
+def _plain(text: str) -> str:
+    return "".join(" " if character.isspace() else character for character in text)
+
+
+def _in_bytes(character: str) -> str:
+    return character.encode("utf-8", "surrogatepass").decode("ascii", "surrogateescape")
