@@ -73,8 +73,8 @@ def test_what_ctranslate2_cannot_do_is_refused_in_one_line(
     options: tuple[str, ...], reason: str, world: World, tmp_path: Path, capsys: Capture
 ) -> None:
     source = written(tmp_path / "source.txt", *LINES)
-    arguments = ["--model", world.teacher, "--input", source, "--output", tmp_path / "out", *options]
-    message = error(capsys, "distill", *arguments, "--runtime", "ctranslate2")
+    files = ("--model", world.teacher, "--input", source, "--output", tmp_path / "out")
+    message = error(capsys, "distill", *files, *options, "--runtime", "ctranslate2")
     assert message == f"cannot run {world.teacher} in CTranslate2: {reason}"
 
 

@@ -49,7 +49,7 @@ def by_hand(network: SlotsNetwork, source: list[int], size: int) -> tuple[list[i
         canvas = network.fill(memory, CanvasIds.blank(torch.tensor([size])))
         rows = all_emissions(network, canvas)[0].tolist()
     allowed = [v for v in range(len(rows[0])) if v not in SPECIAL_TOKENS.ids or v == BLANK]
-    best = [max(allowed, key=lambda v, row=row: row[v]) for row in rows]
+    best = [max(allowed, key=row.__getitem__) for row in rows]
     best[0], best[-1] = BOS, EOS
     nodes = [node for node, token in enumerate(best) if token != BLANK]
     return [best[node] for node in nodes], nodes, sum(rows[i][v] for i, v in enumerate(best))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from pcfgnat.networks import Batch, CanvasIds, SlotsConfig, SlotsNetwork
@@ -26,6 +26,7 @@ def slots(blank: bool, seed: int = 0, factor: float = 3.0) -> SlotsNetwork:
     """A network that finds some of the tokens probable."""
     torch.manual_seed(seed)
     network = opinionated(SlotsNetwork(SlotsConfig(UNDROPPED, copy_input=True, blank=blank), VOCABULARY))
+    assert isinstance(network.decoder.norm, nn.LayerNorm)
     network.decoder.norm.weight.data *= factor
     return network
 

@@ -49,8 +49,8 @@ def test_batches_are_ragged_and_padding_is_never_looked_at() -> None:
     for index, (slots, tokens) in enumerate(SIZES):
         own = scores(slots, tokens, seed=index)
         of_tokens[index, :slots, :tokens], of_blanks[index, :slots] = own
-    slots, lengths = (torch.tensor(column) for column in zip(*SIZES, strict=True))
-    together = best_alignment(of_tokens, of_blanks, slots, lengths, 2.0)
+    counts, lengths = (torch.tensor(column) for column in zip(*SIZES, strict=True))
+    together = best_alignment(of_tokens, of_blanks, counts, lengths, 2.0)
     for index, (m, n) in enumerate(SIZES):
         path = aligned(of_tokens[index, :m, :n], of_blanks[index, :m], 2.0)
         assert_close(together.tokens[index, :m, :n], path[0])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 AUTOREGRESSIVE = "autoregressive"
 SEARCHES = ("beam", "greedy")  # what CTranslate2 is asked for
+NOT_INSTALLED = "it is not installed (pip install 'pcfgnat[distill]')"
 ANY_NUMBER = 1 << 30  # of tokens in a batch: it cuts its batches itself
 
 
@@ -38,17 +39,18 @@ def load_teacher(options: argparse.Namespace) -> "Translator":
     from pcfgnat.translator import model_directory, recorded_runtime
 
     place, runtime = model_directory(options.model), options.runtime
-    if runtime == "auto":
-        runtime = recorded_runtime(options.output) or "auto"
-    obstacle = None if runtime in ("torch", "onnx") else _obstacle(options, place)
-    if runtime == "ctranslate2" and obstacle is not None:
-        raise ValueError(f"cannot run {place} in CTranslate2: {obstacle}")
-    if runtime in ("auto", "ctranslate2") and obstacle is None:
+    started_without = runtime == "auto" and recorded_runtime(options.output) not in (None, "ctranslate2")
+    if runtime in ("torch", "onnx"):
+        obstacle: str | None = f"the runtime is {runtime}"
+    else:
+        obstacle = "the job was started without" if started_without else _obstacle(options, place)
+    if obstacle is None:
         return _in_ctranslate2(options, place)
+    if runtime == "ctranslate2":
+        raise ValueError(f"cannot run {place} in CTranslate2: {obstacle}")
     if options.precision == "int8":
-        reason = obstacle or f"the runtime is {runtime}"
-        raise ValueError(f"--precision int8 needs CTranslate2, but {reason}")
-    if obstacle is not None and _network_name(place) == AUTOREGRESSIVE:
+        raise ValueError(f"--precision int8 needs CTranslate2, but {obstacle}")
+    if obstacle == NOT_INSTALLED:
         notice(f"translating with torch, which is slower than CTranslate2: {obstacle}")
     return load_translator(options, options.model, runtime=runtime)
 
@@ -65,7 +67,7 @@ def _obstacle(options: argparse.Namespace, place: Path) -> str | None:
     if options.device != "cpu":
         return f"it is used on cpu only, got --device {options.device}"
     if find_spec("ctranslate2") is None:
-        return "it is not installed (pip install 'pcfgnat[distill]')"
+        return NOT_INSTALLED
     return None
 
 

@@ -6,8 +6,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pcfgnat.networks import Network, SlotsNetwork
+from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import ObjectiveError
-from pcfgnat.objectives.canvas import Charge
 from pcfgnat.objectives.slots import SlotObjective, SlotScores
 from pcfgnat.structures.aligned import best_alignment
 

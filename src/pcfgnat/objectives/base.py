@@ -35,10 +35,12 @@ class Loss:
 class Objective(ABC):
     """A frozen value with its own settings; it has no weights.
 
-    weight: what `Loss.value` is a mean over, and so what losses of several batches are weighted by
+    weight:        what `Loss.value` is a mean over, and so what losses of several batches are weighted by
+    sums_targets:  whether it can learn from several targets of a source together, as `Batch.groups` has them
     """
 
     weight: ClassVar[Literal["sentences", "tokens"]]
+    sums_targets: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, network: Network) -> None:

@@ -11,18 +11,11 @@ from torch import Tensor
 from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory, Network
 from pcfgnat.networks.emissions import target_emissions, with_columns
 from pcfgnat.nn import LengthHead
+from pcfgnat.objectives.alternatives import Charge, summed
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
 from pcfgnat.objectives.reveal.glancing import Glancing
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.distribution import check_target
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What each sentence costs, and further figures of each to report, by name."""
-
-    costs: Float[Tensor, "B"]
-    figures: dict[str, Float[Tensor, "B"]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,8 +73,11 @@ class CanvasObjective(Objective):
         if shown is not None:
             emit = self.glancing.forced(emit, local, shown)
         charge = self.charge(network.distribution(canvas, emit), local, batch.target.lengths)
-        extra = length_costs(network, memory, batch.target.lengths, self.length_weight)
-        return mean_loss(charge, batch.target, extra, metrics, self.cost_name)
+        lengths = batch.target.lengths
+        extra = length_costs(network, memory, lengths, self.length_weight)
+        if batch.groups is not None:
+            charge, lengths, extra = summed(charge, lengths, extra, batch.groups)
+        return mean_loss(charge, lengths, extra, metrics, self.cost_name)
 
 
 def length_costs(
@@ -96,14 +92,14 @@ def length_costs(
 
 def mean_loss(
     charge: Charge,
-    target: Padded,
+    lengths: Int[Tensor, "B"],
     extra: Float[Tensor, "B"] | None,
     metrics: dict[str, float],
     cost_name: str = "nll",
 ) -> Loss:
     """Return the mean over sentences that cost less than +inf, and their mean figures beside `metrics`."""
     costs = charge.costs
-    feasible = (costs != torch.inf) & (target.lengths >= 2)
+    feasible = (costs != torch.inf) & (lengths >= 2)
     sentences = int(feasible.sum())
     losses = costs[feasible]
     figures = {cost_name: losses, **{name: values[feasible] for name, values in charge.figures.items()}}
@@ -112,5 +108,5 @@ def mean_loss(
         losses = losses + extra[feasible]
     means = {name: float(values.detach().sum()) / max(sentences, 1) for name, values in figures.items()}
     value = losses.sum() / max(sentences, 1)
-    tokens = int(target.lengths[feasible].sum())
+    tokens = int(lengths[feasible].sum())
     return Loss(value, sentences, tokens, len(costs) - sentences, {**metrics, **means})

@@ -11,7 +11,12 @@ from pcfgnat.structures import Padded, SequenceDistribution
 
 @dataclass(frozen=True)
 class Likelihood(CanvasObjective):
-    """`-log P(Y|X) / n` of each sentence, where n counts bos and eos (paper, section 3.3)."""
+    """`-log P(Y|X) / n` of each sentence, where n counts bos and eos (paper, section 3.3).
+
+    Of a source with several targets it is `-log Σ_r P(Y_r|X)`, divided by their mean length.
+    """
+
+    sums_targets = True
 
     def costs(
         self, distribution: SequenceDistribution, target: Padded, lengths: Int[Tensor, "B"]

@@ -6,8 +6,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcfgnat.networks import DAGNetwork, Network, PCFGNetwork
+from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import ObjectiveError
-from pcfgnat.objectives.canvas import CanvasObjective, Charge
+from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.ngrams import CountsNgrams, ngram_score
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pcfgnat.objectives.canvas import Charge
+from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.slots import SlotObjective, SlotScores
 
 HIGHEST_COST = 1e4  # in the matching alone, which cannot add up infinities

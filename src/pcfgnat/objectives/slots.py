@@ -10,8 +10,9 @@ from torch import Tensor
 
 from pcfgnat.networks import Batch, Canvas, CanvasIds, Memory, Network, SlotsNetwork
 from pcfgnat.networks.emissions import target_emissions, with_columns
+from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
-from pcfgnat.objectives.canvas import Charge, length_costs, mean_loss
+from pcfgnat.objectives.canvas import length_costs, mean_loss
 from pcfgnat.structures import Padded
 from pcfgnat.structures.distribution import check_target, gather_tokens
 
@@ -91,7 +92,7 @@ class SlotObjective(Objective):
         target = with_columns(batch.target)
         scores = _scores(network, memory, CanvasIds.blank(sizes), target)
         extra = length_costs(network, memory, sizes, self.length_weight)
-        return mean_loss(self.charge(scores, progress), batch.target, extra, {}, self.cost_name)
+        return mean_loss(self.charge(scores, progress), batch.target.lengths, extra, {}, self.cost_name)
 
 
 def _scores(network: SlotsNetwork, memory: Memory, blank: CanvasIds, target: Padded) -> SlotScores:

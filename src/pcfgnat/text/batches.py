@@ -68,18 +68,30 @@ class Batches:
         return 1 - filled / padded if padded else 0.0
 
 
-def batches(corpus: ParallelCorpus, settings: BatchSettings, epoch: int = 0) -> Batches:
-    """Plan an epoch: the same for the same seed and epoch, whoever asks."""
-    source, target = corpus.source_lengths, corpus.target_lengths
-    longest = np.maximum(source, target)
+def batches(
+    corpus: ParallelCorpus,
+    settings: BatchSettings,
+    epoch: int = 0,
+    among: Int64[np.ndarray, "k"] | None = None,
+    target_lengths: Integer[np.ndarray, "n"] | None = None,
+) -> Batches:
+    """Plan an epoch: the same for the same seed and epoch, whoever asks.
+
+    Only pairs `among` these take part, if given; `target_lengths` may stand in for those of the corpus.
+    """
+    source = corpus.source_lengths
+    target = corpus.target_lengths if target_lengths is None else target_lengths
+    if among is not None:
+        source, target = source[among], target[among]
+    count, longest = len(source), np.maximum(source, target)
     _check_fit(longest, settings)
     random = np.random.default_rng((settings.seed, epoch))
-    order = random.permutation(len(corpus)) if settings.shuffle else np.arange(len(corpus))
-    window = np.arange(len(corpus)) // (_window(longest, settings) if settings.shuffle else len(corpus) + 1)
+    order = random.permutation(count) if settings.shuffle else np.arange(count)
+    window = np.arange(count) // (_window(longest, settings) if settings.shuffle else count + 1)
     order = order[_sorted_in_windows(longest[order], (source - target)[order], window)]
     bounds = cut(longest[order].tolist(), settings)
     sequence = random.permutation(len(bounds)) if settings.shuffle else np.arange(len(bounds))
-    return Batches(order, [bounds[index] for index in sequence])
+    return Batches(order if among is None else among[order], [bounds[index] for index in sequence])
 
 
 def share(taken: Sequence[list[int]], rank: int, world: int) -> list[list[int]]:

@@ -203,6 +203,8 @@ class TrainConfig:
     steps:       end after so many steps; set at least one of steps, epochs and time_budget
     epochs:      end after so many passes over the training text
     time_budget: end after so many minutes, validation included but not that of the final average
+    targets:     of sources that have several: all takes every pair by itself, mixture one target of each
+                 source in each epoch, log_sum all of them as alternatives (likelihood only)
     warm_start:  checkpoint to take every weight from that fits; random weights if unset
     optimiser:   AdamW and its schedule
     ema:         running mean of the weights
@@ -228,6 +230,7 @@ class TrainConfig:
     steps: int | None = None
     epochs: float | None = None
     time_budget: float | None = None
+    targets: Literal["all", "mixture", "log_sum"] = "all"
     warm_start: Path | None = None
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     ema: EmaConfig = field(default_factory=EmaConfig)

@@ -81,6 +81,7 @@ def _trained(config: TrainConfig, device: torch.device, workers: Workers) -> Tra
     torch.manual_seed(config.seed)
     network = NETWORKS[config.network_name][0](config.network_config(), data.tokenizer.vocabulary_size)
     config.objective_value().check(network)
+    _check_targets(config)
     _check_lengths(network, data)
     keeper = Keeper(config, data, network)
     with ExitStack() as stack:
@@ -108,6 +109,12 @@ def _trained(config: TrainConfig, device: torch.device, workers: Workers) -> Tra
         result = _result(run, state, end, scores)
         reporter.say(str(result))
         return result
+
+
+def _check_targets(config: TrainConfig) -> None:
+    """Raise an error if the objective cannot learn from several targets as the settings want it to."""
+    if config.targets == "log_sum" and not config.objective_value().sums_targets:
+        raise TrainingError(f"targets=log_sum needs objective.name=likelihood, got {config.objective_name}")
 
 
 def _check_lengths(network: Network, data: Prepared) -> None:

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 
 from pcfgnat.networks import Batch
-from pcfgnat.text import Batches, batches, share
-from pcfgnat.training.collate import collated
+from pcfgnat.text import Batches, share
 from pcfgnat.training.config import TrainConfig
 from pcfgnat.training.faults import Faults
 from pcfgnat.training.learner import Learner, StepResult
@@ -17,6 +16,7 @@ from pcfgnat.training.record.reporter import Reporter
 from pcfgnat.training.record.run_directory import RunDirectory
 from pcfgnat.training.record.state import Best, Interval, RunState
 from pcfgnat.training.schedule import Limits, rate
+from pcfgnat.training.targets import TrainingPairs
 
 
 def end_reason(config: TrainConfig, state: RunState) -> str | None:
@@ -47,7 +47,7 @@ class Trainer:
         wanted = run.tensorboard if main and self.config.tensorboard else None
         self.board = TensorBoard(wanted, state.step, reporter.say)
         self._reporter, self._stopped = reporter, stopped
-        self._corpus = keeper.data.corpus("train")
+        self._pairs = TrainingPairs(keeper.data.corpus("train"), self.config.targets)
         self._faults = Faults(self.config.faults, run.faults, reporter.say, writes=main)
         self._clock, self._saved_seconds = time.monotonic(), state.seconds
         self._draw = self.config.curves and main
@@ -89,7 +89,7 @@ class Trainer:
         state.step, state.batch = state.step + 1, state.batch + len(taken)
         self._count(result)
         pairs = [index for indices in taken for index in indices]
-        self._faults.note(state, result, pairs, self._corpus, self.keeper.data.tokenizer)
+        self._faults.note(state, result, pairs, self._pairs.corpus, self.keeper.data.tokenizer)
         self._tick()
         self._reporter.step(state.step, self._progress(), state.seconds)
         if state.step % config.log_every == 0:
@@ -100,7 +100,7 @@ class Trainer:
         if not indices:
             return None
         draw = (self.config.seed * 1_000_003 + self.state.step) % 2**62
-        return collated(self._corpus, indices, self.learner.device, draw)
+        return self._pairs.batch(indices, self.learner.device, draw)
 
     def _count(self, result: StepResult) -> None:
         """Add a step to the sums."""
@@ -188,7 +188,7 @@ class Trainer:
 
     def _plan_epoch(self) -> None:
         settings = self.config.batches.settings(self.config.seed)
-        self._plan = batches(self._corpus, settings, self.state.epoch)
+        self._plan = self._pairs.plan(settings, self.state.epoch)
         self.state.epoch_batches = len(self._plan)
 
     def _tick(self) -> None:
