@@ -5,7 +5,7 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,13 @@ def add_command(commands: Commands) -> None:
         metavar="[NAME=]DIR",
         help="a checkpoint or an exported model, and its name in requests (default: that of the directory); "
         "the first is the default model (default: the bundled one)",
+    )
+    parser.add_argument(
+        "--verifier",
+        action="append",
+        default=[],
+        metavar="[NAME=]DIR",
+        help="an autoregressive model that verifies the drafts of model NAME (default: of the first)",
     )
     parser.add_argument("--bundled", action="store_true", help="serve the bundled model beside others")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
@@ -111,7 +118,8 @@ def run(options: argparse.Namespace) -> None:
     from pcfgnat.translator import describe_model, model_directory
 
     places = named_models(options.model, options.bundled)
-    for place in places.values():
+    verifiers = named_verifiers(options.verifier, places)
+    for place in (*places.values(), *verifiers.values()):
         describe_model(model_directory(place))  # what is missing is found before anything is started
     limits = _limits(options)
     with _listening(options.host, options.port) as listener:
@@ -119,12 +127,13 @@ def run(options: argparse.Namespace) -> None:
         access = _access(options, host)
         settings = ServeSettings(
             places,
-            str(_device(options, places.values())),
+            str(_device(options, [*places.values(), *verifiers.values()])),
             _threads(options),
             limits,
             access,
             options.log_level,
             options.log_format,
+            verifiers,
         )
         notice(f"serving {', '.join(places)} on http://{f'[{host}]' if ':' in host else host}:{port}")
         if not (ipaddress.ip_address(host).is_loopback or access.key):
@@ -185,6 +194,21 @@ def named_models(entries: Sequence[str], bundled: bool = False) -> dict[str, Pat
     if bundled and BUNDLED_NAME in places:
         raise ValueError(f"--bundled is called {BUNDLED_NAME!r}, so no --model may have that name")
     return {**places, BUNDLED_NAME: None} if bundled or not places else places
+
+
+def named_verifiers(entries: Sequence[str], models: Collection[str]) -> dict[str, Path]:
+    """Read `[name=]dir` entries, where the name is that of a model; without one the first is meant."""
+    places: dict[str, Path] = {}
+    for entry in entries:
+        name, equals, place = entry.partition("=")
+        if not equals or "/" in name:
+            name, place = next(iter(models)), entry
+        if name not in models or not place:
+            raise ValueError(f"--verifier must be DIR or NAME=DIR of {', '.join(models)}, got {entry!r}")
+        if name in places:
+            raise ValueError(f"every model may have one --verifier, got two for {name!r}")
+        places[name] = Path(place)
+    return places
 
 
 def _device(options: argparse.Namespace, places: Iterable[Path | None]) -> object:

@@ -34,12 +34,17 @@ class ServedModel:
 
     @classmethod
     def load(
-        cls, name: str, directory: Path | None, device: object = "cpu", onnx: OnnxOptions | None = None
+        cls,
+        name: str,
+        directory: Path | None,
+        device: object = "cpu",
+        onnx: OnnxOptions | None = None,
+        verifier: Path | None = None,
     ) -> "ServedModel":
-        """Load a checkpoint or an exported model; without a directory the bundled one."""
+        """Load a checkpoint or an exported model, and its verifier; without a directory the bundled one."""
         place = model_directory(directory)
         about = describe_model(place)
-        translator = Translator.load(place, device, onnx=onnx)
+        translator = Translator.load(place, device, onnx=onnx, verifier=verifier)
         languages = (about.languages.source, about.languages.target)
         facts = facts_of(translator, name, about.network_name, about.card, languages)
         return cls(translator, facts)
