@@ -8,6 +8,7 @@ from typing import Any
 
 from pcfgnat.checkpoints.metadata import Card
 from pcfgnat.decoding import strategies_of, strategy_text
+from pcfgnat.decoding.constraints import Constraining, Constraints
 from pcfgnat.runtimes.onnx import OnnxOptions
 from pcfgnat.server.schemas import ModelCard, ModelFacts
 from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, model_directory
@@ -50,6 +51,8 @@ class ServedModel:
         place = model_directory(directory)
         about = describe_model(place)
         translator = Translator.load(place, device, onnx=onnx, verifier=verifier)
+        if isinstance(translator.strategy, Constraining):  # kernels that are compiled before anybody waits
+            translator("a", constraints=Constraints(forbid=("a",)))
         languages = (about.languages.source, about.languages.target)
         facts = facts_of(translator, name, about.network_name, about.card, languages)
         return cls(translator, facts)

@@ -93,6 +93,9 @@ class TranslateRequest(_Request):
         validation_alias=AliasChoices("results", "nbest"),
         description="how many translations of each text are wanted",
     )
+    split: bool = Field(
+        True, description="whether sentences of a text are translated one by one; line breaks are kept"
+    )
     confidence: bool = Field(False, description="whether to say how sure the model is of each word")
     trees: bool = Field(True, description="whether to send the parse trees; they come with pictures anyway")
     draw: list[Drawing] = Field(

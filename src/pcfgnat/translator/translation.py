@@ -74,13 +74,13 @@ class Candidate:
         return cls(text, score, tuple(words[1:-1]), tree, forced, verification)
 
     @classmethod
-    def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":
+    def joined(cls, parts: Sequence["Candidate"], gaps: Sequence[str]) -> "Candidate":
         """Put translations of consecutive pieces of a text together; they keep trees of their own."""
         pieces = tuple(piece for part in parts for piece in part.pieces)
-        text = " ".join(part.text for part in parts if part.text)
+        text = "".join(f"{p.text}{g}" if p.text else g.strip(" ") for p, g in zip(parts, gaps, strict=True))
         starts = accumulate((len(part.pieces) for part in parts), initial=0)
         forced = tuple(s + place for s, part in zip(starts, parts, strict=False) for place in part.forced)
-        return cls(text, math.fsum(part.score for part in parts), pieces, None, forced)
+        return cls(text.strip(), math.fsum(part.score for part in parts), pieces, None, forced)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -150,12 +150,17 @@ class Translation:
         return cls(source, *own, tuple(others), verification=best.verification, forced=best.forced)
 
     @classmethod
-    def joined(cls, source: str, parts: Sequence["Translation"], note: str) -> "Translation":
-        """Put the translations of a text's pieces together; alternative i consists of alternatives i."""
+    def joined(
+        cls, source: str, parts: Sequence["Translation"], gaps: Sequence[str], notes: tuple[str, ...]
+    ) -> "Translation":
+        """Put the translations of a text's pieces together; alternative i consists of alternatives i.
+
+        `gaps` are what stands behind each piece: a space, or line breaks.
+        """
         rows = zip(*(part.candidates for part in parts), strict=False)  # as many as all parts have
-        best, *others = [Candidate.joined(row) for row in rows]
+        best, *others = [Candidate.joined(row, gaps) for row in rows]
         own = (best.text, best.score, best.pieces, None)
-        notes = (note, *(own for part in parts for own in part.notes))
+        notes = (*notes, *(own for part in parts for own in part.notes))
         unmet = tuple(clause for part in parts for clause in part.unmet)
         starts = accumulate((len(part.pieces) for part in parts), initial=0)
         words = tuple(w.moved(start) for start, p in zip(starts, parts, strict=False) for w in p.words)
