@@ -10,6 +10,7 @@ from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
 from pcfgnat.decoding.easy_first import EasyFirst
 from pcfgnat.decoding.imputation import Imputation
+from pcfgnat.decoding.latents import LatentGreedy, LatentSample
 from pcfgnat.decoding.masked import MaskPredict, UpdateAll
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
@@ -22,6 +23,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(SlotGreedy, SlotSample),
     *(MaskPredict, UpdateAll, EasyFirst),
     *(Imputation,),
+    *(LatentGreedy, LatentSample),
     *(Beam, GreedySteps, SampleSteps),
 )
 

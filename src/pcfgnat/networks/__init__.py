@@ -9,6 +9,7 @@ from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasIds, CanvasNetwo
 from pcfgnat.networks.ctc import CTCConfig, CTCNetwork, ImputerNetwork
 from pcfgnat.networks.dag import DAGConfig, DAGNetwork
 from pcfgnat.networks.disco import DiscoConfig, DiscoNetwork
+from pcfgnat.networks.flowseq import FlowSeqConfig, FlowSeqNetwork
 from pcfgnat.networks.pcfg import PCFGConfig, PCFGNetwork
 from pcfgnat.networks.predicted import PredictedLengthNetwork
 from pcfgnat.networks.slots import SlotsConfig, SlotsNetwork
@@ -21,6 +22,7 @@ NETWORKS: dict[str, tuple[Callable[[Any, int], Network], type[Any]]] = {
     "slots": (SlotsNetwork, SlotsConfig),
     "imputer": (ImputerNetwork, CTCConfig),
     "disco": (DiscoNetwork, DiscoConfig),
+    "flowseq": (FlowSeqNetwork, FlowSeqConfig),
 }
 
 __all__ = [
@@ -38,6 +40,8 @@ __all__ = [
     "DAGNetwork",
     "DiscoConfig",
     "DiscoNetwork",
+    "FlowSeqConfig",
+    "FlowSeqNetwork",
     "ImputerNetwork",
     "Memory",
     "Network",

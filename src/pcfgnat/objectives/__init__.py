@@ -4,6 +4,7 @@ from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
 from pcfgnat.objectives.disco import Disco
+from pcfgnat.objectives.flowseq import FlowSeq
 from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.masked import Corrected, Masked, Smart
@@ -17,6 +18,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "cmlmc": Corrected,
     "imputer": Imputer,
     "disco": Disco,
+    "flowseq": FlowSeq,
 }
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Corrected",
     "CrossEntropy",
     "Disco",
+    "FlowSeq",
     "Glancing",
     "Imputer",
     "Likelihood",
