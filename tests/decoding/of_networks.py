@@ -7,6 +7,7 @@ STRATEGIES: dict[str, tuple[str, ...]] = {
     "dag": STRUCTURED,
     "ctc": ("greedy", "beam", "sample"),
     "slots": ("greedy", "sample", "mask-predict", "update-all"),
+    "cmlmc": ("greedy", "sample", "mask-predict", "update-all"),
     "imputer": ("greedy", "beam", "sample", "imputation"),
     "disco": ("greedy", "sample", "mask-predict", "update-all", "easy-first"),
     "autoregressive": ("beam", "greedy", "sample"),

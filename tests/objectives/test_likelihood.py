@@ -45,7 +45,7 @@ def test_is_minus_log_prob_by_length(name: str) -> None:
     loss = loss_of(network, batch)
     assert loss.metrics["nll"] == pytest.approx(sum(expected) / 4, abs=1e-10)
     assert loss.value.item() == pytest.approx(loss.metrics["nll"] + loss.metrics.get("length_loss", 0.0))
-    assert ("length_loss" in loss.metrics) == (name in ("slots", "disco"))
+    assert ("length_loss" in loss.metrics) == (network.length is not None)
     assert (loss.sentences, loss.tokens, loss.skipped) == (4, 15, 0)
     assert Likelihood.weight == "sentences"
 
@@ -89,7 +89,7 @@ def test_every_weight_gets_a_gradient(name: str, force_emit: bool) -> None:
 def test_what_cannot_be_derived_is_left_out(name: str, training: bool) -> None:
     little = Likelihood(Glancing(0.05, 0.05))  # of so few tokens nothing is shown, so nothing is random
     network = made(name, UNDROPPED).train(training)
-    impossible = [[BOS], []] if name in ("slots", "disco") else [[BOS], [], sentences(38)[0]]
+    impossible = [[BOS], []] if network.length is not None else [[BOS], [], sentences(38)[0]]
     possible = sentences(5, seed=1)[0]
     targets = Padded.from_lists([possible, *impossible])
     batch = Batch(source_of(*[4] * len(targets.lengths)), targets)

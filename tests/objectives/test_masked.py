@@ -12,7 +12,15 @@ from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
-from pcfgnat.networks import Batch, Canvas, CanvasIds, Memory, SlotsConfig, SlotsNetwork
+from pcfgnat.networks import (
+    Batch,
+    Canvas,
+    CanvasIds,
+    Memory,
+    PredictedLengthNetwork,
+    SlotsConfig,
+    SlotsNetwork,
+)
 from pcfgnat.objectives import Corrected, Loss, Masked, ObjectiveError, Smart, Step
 from pcfgnat.objectives.masked import FIRST_MASK, REPLACED, SECOND_MASK, MaskedObjective
 from pcfgnat.objectives.randomness import noise
@@ -36,9 +44,9 @@ def seeded(*lengths: tuple[int, int], first: int = 5) -> Batch:
 BATCH = seeded((7, 9), (2, 4), (5, 3), (7, 12), (4, 2))  # the last target is empty
 
 
-def slots() -> SlotsNetwork:
-    network = made("slots", UNDROPPED)
-    assert isinstance(network, SlotsNetwork)
+def slots(name: str = "slots") -> PredictedLengthNetwork:
+    network = made(name, UNDROPPED)
+    assert isinstance(network, PredictedLengthNetwork)
     return network
 
 
@@ -56,7 +64,7 @@ def drawn_positions(
 class Plain:
     """What is asked of a network about one sentence: canvas and charged positions of each exercise."""
 
-    network: SlotsNetwork
+    network: PredictedLengthNetwork
     pair: Batch
 
     @property
@@ -101,7 +109,7 @@ class Plain:
         return -scores.log_softmax(-1)[len(self.gold) - int(self.pair.source.lengths) + 128]
 
 
-def plain_loss(network: SlotsNetwork, objective: MaskedObjective, batch: Batch) -> Tensor:
+def plain_loss(network: PredictedLengthNetwork, objective: MaskedObjective, batch: Batch) -> Tensor:
     """The loss with the whole softmax, position by position."""
     sums: dict[int, list[Tensor]] = {}
     lengths = []
@@ -121,9 +129,10 @@ def plain_loss(network: SlotsNetwork, objective: MaskedObjective, batch: Batch) 
     return torch.stack(means).mean() + objective.length_weight * torch.stack(lengths).mean()
 
 
+@pytest.mark.parametrize("name", ["slots", "cmlmc"])
 @every_objective
-def test_is_what_its_definition_says_in_value_and_gradient(objective: MaskedObjective) -> None:
-    network = slots()
+def test_is_what_its_definition_says_in_value_and_gradient(objective: MaskedObjective, name: str) -> None:
+    network = slots(name)
     loss, expected = objective.loss(network, BATCH, 0.0), plain_loss(network, objective, BATCH)
     assert loss.value.item() == pytest.approx(expected.item(), abs=ROUNDING)
     weights = [*network.parameters()]

@@ -10,6 +10,8 @@ from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.networks import (
     NETWORKS,
+    CMLMCConfig,
+    CMLMCNetwork,
     CTCConfig,
     DAGConfig,
     DiscoConfig,
@@ -19,6 +21,7 @@ from pcfgnat.networks import (
 )
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.text import SubwordTokenizer
+from tests.support.zoo import stirred
 
 SMALL = TransformerConfig(
     layers_encoder=2, layers_decoder=2, width=16, ffn=24, heads=2, dropout=0.0, max_positions=24
@@ -39,6 +42,8 @@ MODELS: dict[str, tuple[str, Any]] = {
     "copying ctc": ("ctc", CTCConfig(OTHER, upsampling=3, copy_input=True)),
     "slots": ("slots", SlotsConfig(SMALL)),
     "copying slots": ("slots", SlotsConfig(OTHER, copy_input=True)),
+    "cmlmc": ("cmlmc", CMLMCConfig(SMALL)),
+    "copying cmlmc": ("cmlmc", CMLMCConfig(OTHER, copy_input=True)),
     "imputer": ("imputer", CTCConfig(SMALL, upsampling=2)),
     "copying imputer": ("imputer", CTCConfig(OTHER, upsampling=3, copy_input=True)),
     "disco": ("disco", DiscoConfig(SMALL)),
@@ -52,6 +57,8 @@ def save_model(directory: Path, name: str, types: int = 40, factor: float = 1.7)
     tokenizer = SubwordTokenizer("\n".join(f"w{i}" for i in range(types)).encode())
     torch.manual_seed(len(name))
     network = NETWORKS[kind][0](config, tokenizer.vocabulary_size)
+    if isinstance(network, CMLMCNetwork):
+        stirred(network)
     with torch.no_grad():
         for weight in network.parameters():
             weight.mul_(factor)

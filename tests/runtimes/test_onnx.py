@@ -27,7 +27,8 @@ STRATEGIES = {
     "pcfg": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample"),
     "dag": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample"),
     "ctc": ("greedy", "beam:size=4", "sample"),
-    "slots": ("greedy", "greedy:lengths=5", "sample"),
+    "slots": ("greedy", "greedy:lengths=5", "sample", "mask-predict", "update-all:iterations=3"),
+    "cmlmc": ("greedy:lengths=5", "sample", "mask-predict:iterations=3", "update-all:iterations=4"),
     "imputer": (
         "greedy",
         "beam:size=4",
@@ -65,6 +66,7 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
     for ours, theirs in zip(found, expected, strict=True):
         assert [h.ids for h in ours] == [h.ids for h in theirs]
         assert [h.nodes for h in ours] == [h.nodes for h in theirs]
+        assert [h.passes for h in ours] == [h.passes for h in theirs]
         assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-3)
         for own, other in zip(ours, theirs, strict=True):
             assert (own.tree is None) == (other.tree is None)
@@ -112,7 +114,9 @@ def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
         assert strategy.decode(onnx, [], Request()) == []
 
 
-@pytest.mark.parametrize("name", ["depth 0", "depth 1", "depth 2", "dag", "ctc", "slots", "imputer", "disco"])
+@pytest.mark.parametrize(
+    "name", ["depth 0", "depth 1", "depth 2", "dag", "ctc", "slots", "cmlmc", "imputer", "disco"]
+)
 def test_draws_vary_with_the_seed_alone(name: str, tmp_path: Path) -> None:
     torch, onnx = both(tmp_path, name)
     strategy, batch = parse_strategy("sample", onnx), sources()

@@ -11,6 +11,8 @@ from pcfgnat.networks import (
     AutoregressiveConfig,
     AutoregressiveNetwork,
     CanvasNetwork,
+    CMLMCConfig,
+    CMLMCNetwork,
     CTCConfig,
     CTCNetwork,
     DAGConfig,
@@ -37,6 +39,15 @@ DEEPER = replace(SMALL, layers_encoder=2)
 LARGER = replace(UNDROPPED, layers_encoder=2, width=64, ffn=128, heads=4)
 LINKS = LinkConfig(heads=2)
 
+
+def stirred(network: CMLMCNetwork) -> CMLMCNetwork:
+    """Move the weights that begin as nothing."""
+    for name, weight in network.named_parameters():
+        if "causal_attention" in name or "_map." in name:
+            weight.data += 0.2 * torch.randn_like(weight)
+    return network
+
+
 AnyNetwork = TypeVar("AnyNetwork", bound=Network)
 Builder = Callable[[TransformerConfig, bool], CanvasNetwork]
 CANVAS: dict[str, Builder] = {
@@ -47,6 +58,7 @@ CANVAS: dict[str, Builder] = {
     "dag": lambda t, copy: DAGNetwork(DAGConfig(t, copy, upsampling=3, transitions=LINKS), VOCABULARY),
     "ctc": lambda t, copy: CTCNetwork(CTCConfig(t, copy), VOCABULARY),
     "slots": lambda t, copy: SlotsNetwork(SlotsConfig(t, copy), VOCABULARY),
+    "cmlmc": lambda t, copy: stirred(CMLMCNetwork(CMLMCConfig(t, copy), VOCABULARY)),
     "imputer": lambda t, copy: ImputerNetwork(CTCConfig(t, copy), VOCABULARY),
     "disco": lambda t, copy: DiscoNetwork(DiscoConfig(t, copy), VOCABULARY),
 }

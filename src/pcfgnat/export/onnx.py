@@ -9,6 +9,7 @@ from pcfgnat import __version__
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError, Metadata, model_card, sha256_of
 from pcfgnat.config import to_dict
+from pcfgnat.export.correcting import TwoViewGraph, mapped_tables
 from pcfgnat.export.disentangled import DisentangledGraph
 from pcfgnat.export.graph import quantise
 from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
@@ -16,6 +17,7 @@ from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.output import exact_output, selected_output
 from pcfgnat.networks import (
     CanvasNetwork,
+    CMLMCNetwork,
     CTCNetwork,
     DAGNetwork,
     DiscoNetwork,
@@ -124,7 +126,7 @@ def _described(origin: Metadata, network: CanvasNetwork, settings: ExportSetting
 def _graphs(network: CanvasNetwork, weights: Weights, directory: Path, int8: bool) -> Tables:
     """Write the network and return the tables that it reads: cut in two where a loop needs that."""
     if isinstance(network, PredictedLengthNetwork | ImputerNetwork):
-        kind = DisentangledGraph if isinstance(network, DiscoNetwork) else NetworkGraph
+        kind = _graph_kind(network)
         encoder, decoder = (kind(network.config.transformer, weights, int8) for _ in range(2))
         encoder.encode()
         encoder.graph.save(directory / ENCODER)
@@ -132,6 +134,13 @@ def _graphs(network: CanvasNetwork, weights: Weights, directory: Path, int8: boo
         decoder.graph.save(directory / DECODER)
         return {}
     return _one_pass(network, weights, directory, int8)
+
+
+def _graph_kind(network: CanvasNetwork) -> type[NetworkGraph]:
+    """Return what builds the encoder and the decoder of a network that is cut in two."""
+    if isinstance(network, DiscoNetwork):
+        return DisentangledGraph
+    return TwoViewGraph if isinstance(network, CMLMCNetwork) else NetworkGraph
 
 
 def _one_pass(network: CanvasNetwork, weights: Weights, directory: Path, int8: bool) -> Tables:
@@ -159,6 +168,8 @@ def _one_pass(network: CanvasNetwork, weights: Weights, directory: Path, int8: b
 
 def _embeddings(network: CanvasNetwork, weights: Weights) -> Tables:
     """Return positions, and what a canvas holds before anything is known: bos, blanks and eos."""
+    if isinstance(network, CMLMCNetwork):
+        return mapped_tables(weights, network.embeddings.tokens.scale)
     tokens = weights["embeddings.tokens.weight"]
     held = [SPECIAL_TOKENS.bos, SPECIAL_TOKENS.unk, SPECIAL_TOKENS.eos]
     tables = {

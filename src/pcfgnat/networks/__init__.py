@@ -6,6 +6,7 @@ from typing import Any
 from pcfgnat.networks.autoregressive import AutoregressiveConfig, AutoregressiveNetwork
 from pcfgnat.networks.base import Batch, Memory, Network, inference
 from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasIds, CanvasNetwork
+from pcfgnat.networks.cmlmc import CMLMCConfig, CMLMCNetwork
 from pcfgnat.networks.ctc import CTCConfig, CTCNetwork, ImputerNetwork
 from pcfgnat.networks.dag import DAGConfig, DAGNetwork
 from pcfgnat.networks.disco import DiscoConfig, DiscoNetwork
@@ -20,6 +21,7 @@ NETWORKS: dict[str, tuple[Callable[[Any, int], Network], type[Any]]] = {
     "dag": (DAGNetwork, DAGConfig),
     "ctc": (CTCNetwork, CTCConfig),
     "slots": (SlotsNetwork, SlotsConfig),
+    "cmlmc": (CMLMCNetwork, CMLMCConfig),
     "imputer": (ImputerNetwork, CTCConfig),
     "disco": (DiscoNetwork, DiscoConfig),
     "flowseq": (FlowSeqNetwork, FlowSeqConfig),
@@ -30,6 +32,8 @@ __all__ = [
     "AutoregressiveConfig",
     "AutoregressiveNetwork",
     "Batch",
+    "CMLMCConfig",
+    "CMLMCNetwork",
     "CTCConfig",
     "CTCNetwork",
     "Canvas",

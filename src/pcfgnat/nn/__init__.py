@@ -1,6 +1,7 @@
 """Networks: attention, Transformer encoder and decoder, embeddings."""
 
 from pcfgnat.nn.config import TransformerConfig
+from pcfgnat.nn.correcting import MappedEmbeddings, TwoViewDecoder
 from pcfgnat.nn.disentangled import DisentangledDecoder
 from pcfgnat.nn.dropout import Dropout
 from pcfgnat.nn.embeddings import Embeddings, PositionEmbedding, TokenEmbedding
@@ -20,9 +21,11 @@ __all__ = [
     "LengthHead",
     "LinkConfig",
     "Links",
+    "MappedEmbeddings",
     "PositionEmbedding",
     "TokenEmbedding",
     "TransformerConfig",
+    "TwoViewDecoder",
     "best_types",
     "initialise",
     "token_log_probs",

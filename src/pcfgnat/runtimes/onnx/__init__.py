@@ -13,6 +13,7 @@ ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxOpenFram
     "dag": OnnxTables,
     "ctc": OnnxFrames,
     "slots": OnnxSlots,
+    "cmlmc": OnnxSlots,
     "imputer": OnnxOpenFrames,
     "disco": OnnxVisibleSlots,
 }

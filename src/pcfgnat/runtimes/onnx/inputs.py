@@ -26,6 +26,9 @@ class Embedded:
         self._source_tokens = (
             exported.table("source_tokens", (vocabulary, shape.width)) if self._own_source else self.tokens
         )
+        self._read_tokens = None  # those of canvases, where they are not those of the output layer
+        if exported.has("read_tokens"):
+            self._read_tokens = exported.table("read_tokens", (vocabulary, shape.width))
         self._source_positions = exported.table("source_positions", (shape.max_source_length, shape.width))
         self._canvas_positions = exported.table("canvas_positions", (shape.max_canvas_length, shape.width))
         self._canvas_tokens = exported.table("canvas_tokens", (3, shape.width)).astype(np.float32)
@@ -48,7 +51,10 @@ class Embedded:
 
     def canvases(self, ids: Int64[np.ndarray, "B M"]) -> Float32[np.ndarray, "rows D"]:
         """Return embedded canvases of any tokens; the unknown token stands for a blank."""
-        canvas = self._looked_up(self.tokens, self.scales, ids)
+        if self._read_tokens is None:
+            canvas = self._looked_up(self.tokens, self.scales, ids)
+        else:
+            canvas = self._looked_up(self._read_tokens, None, ids)
         special = SPECIAL_TOKENS
         for kind, token in ((BOS, special.bos), (BLANK, special.unk), (EOS, special.eos)):
             canvas[ids == token] = self._canvas_tokens[kind]
