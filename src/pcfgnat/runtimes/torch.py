@@ -27,6 +27,7 @@ from pcfgnat.networks import (
 from pcfgnat.networks.ctc import BLANK
 from pcfgnat.networks.emissions import all_emissions, translation_distribution
 from pcfgnat.runtimes.base import NextTokens, Runtime, Sources
+from pcfgnat.runtimes.torch_latents import TorchLatents
 from pcfgnat.structures import CTC
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import best_allowed
@@ -234,66 +235,6 @@ def _canvases(
 def _emissions(network: CanvasNetwork, filled: Canvas) -> Emissions:
     emit = all_emissions(network, filled)
     return TensorEmissions(emit, network.framing.first_node, filled.lengths - 1, SPECIAL_TOKENS)
-
-
-class TorchLatents(TorchRuntime):
-    """A network of latents."""
-
-    def __init__(self, network: FlowSeqNetwork) -> None:
-        super().__init__(network)
-        self._network = network
-
-    @property
-    def max_latents(self) -> int:
-        """The greatest number of positions."""
-        return self._network.config.longest
-
-    def read_latents(self, sources: Sources) -> "TorchLatentsReader":
-        """Encode sources."""
-        with inference(self._network):
-            return TorchLatentsReader(self._network, self._network.encode(self._network.padded(sources)))
-
-
-@dataclass(frozen=True)
-class TorchLatentsReader:
-    """Sources that have been encoded."""
-
-    network: FlowSeqNetwork
-    memory: Memory
-
-    @property
-    def multiple(self) -> int:
-        """Numbers of positions must be multiples of this."""
-        return self.network.config.flow.multiple
-
-    @property
-    def width(self) -> int:
-        """Size of a latent vector."""
-        return self.network.config.transformer.width
-
-    def length_log_probs(self) -> Float[np.ndarray, "B L"]:
-        """Return log-probabilities of the classes of lengths."""
-        with inference(self.network):
-            return as_array(self.network.length_scores(self.memory).log_softmax(-1))
-
-    def write(
-        self,
-        sentence: Int64[np.ndarray, "R"],
-        lengths: Int64[np.ndarray, "R"],
-        noise: Float[np.ndarray, "R n d"],
-    ) -> tuple[Float[np.ndarray, "R n"], Int64[np.ndarray, "R n"]]:
-        """Return the best token of each position, a word or eos."""
-        network = self.network
-        rows, sizes, given = (
-            torch.from_numpy(array).to(network.device) for array in (sentence, lengths, noise)
-        )
-        memory = Memory(self.memory.states[rows], self.memory.mask[rows], self.memory.lengths[rows])
-        banned = [token for token in SPECIAL_TOKENS.ids if token != SPECIAL_TOKENS.eos]
-        with inference(network):
-            z, mask = network.latents(memory, sizes, given.to(memory.states))
-            log_probs = network.token_log_probs(network.written(memory, z, mask))
-            scores, tokens = best_allowed(log_probs, banned)
-            return as_array(scores), tokens.cpu().numpy()
 
 
 class TorchSteps(TorchRuntime):
