@@ -54,17 +54,11 @@ def by_hand(network: FlowSeqNetwork, batch: Batch, progress: float, smoothing: f
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_bound_is_the_sum_of_its_parts(progress: float, smoothing: float) -> None:
     network, batch = flowseq(), seeded(batch_of((5, 4), (3, 7), (6, 3)))
-    loss, expected = (
-        loss_of(network, batch, progress, smoothing),
-        by_hand(network, batch, progress, smoothing),
-    )
+    loss = loss_of(network, batch, progress, smoothing)
+    expected = by_hand(network, batch, progress, smoothing)
     assert_close(loss.value, expected, rtol=1e-5, atol=1e-4)
     assert (loss.sentences, loss.tokens, loss.skipped) == (3, 14, 0)
-    weights = [
-        network.moments.weight,
-        network.reader.query.weight,
-        network.encoder.layers[0].feed_forward.widen.weight,
-    ]  # type: ignore[union-attr]
+    weights = [network.moments.weight, network.reader.query.weight, network.embeddings.tokens.weight]
     gradients = (torch.autograd.grad(value, weights) for value in (loss.value, expected))
     for left, right in zip(*gradients, strict=True):
         assert_close(left, right, rtol=1e-2, atol=1e-2)
@@ -87,13 +81,22 @@ def test_targets_are_filled_up_with_eos() -> None:
     assert filled.to_lists() == [[5, 6, 7, EOS], [5, 6, EOS, EOS], *[[EOS, EOS]] * 3]
 
 
+def test_lengths_that_do_not_exist_have_no_probability() -> None:
+    network = flowseq()
+    scores = network.length_scores(network.encode(source_of(5, 4)))
+    lengths = torch.tensor([[5], [4]]) + torch.arange(256) - SAME_LENGTH
+    ends = torch.tensor([index in (0, 255) for index in range(256)])
+    assert torch.equal(scores.isfinite(), (lengths % 2 == 0) | ends)
+    far = loss_of(network, seeded(batch_of((40, 3), (3, 160))))
+    assert math.isfinite(far.value.item())
+
+
 def test_every_weight_gets_a_gradient() -> None:
     network = flowseq().train()
     loss_of(network, seeded(batch_of((5, 4), (3, 7)))).value.backward()  # type: ignore[no-untyped-call]
     for key, weight in network.named_parameters():
         assert weight.grad is not None, key
         assert bool(weight.grad.isfinite().all()), key
-        # of a map to keys, an offset that is the same for all of them changes nothing
         assert bool(weight.grad.abs().max() > 0), key
 
 

@@ -29,7 +29,7 @@ class LatentGreedy(Strategy):
         lengths = best_lengths(reader, runtime, sources, request)
         noise = np.zeros((len(sources), int(lengths.max()), reader.width))
         limits = request.limits([runtime.max_latents + 1] * len(sources))
-        return [[one] for one in _written(reader, lengths, noise, limits)]
+        return [[one] for one in _written(reader, np.arange(len(sources)), lengths, noise, limits)]
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,14 @@ class LatentSample(Strategy):
         reader = runtime.read_latents(sources)
         lengths = best_lengths(reader, runtime, sources, request)
         limits = request.limits([runtime.max_latents + 1] * len(sources))
-        generators, found = request.generators(sources), list[list[Hypothesis]]()
-        for _ in range(request.results):
-            noise = np.zeros((len(sources), int(lengths.max()), reader.width))
-            for row, length, generator in zip(noise, lengths.tolist(), generators, strict=True):
-                row[:length] = self.temperature * generator.normal(size=(length, reader.width))
-            found.append(_written(reader, lengths, noise, limits))
-        return [list(own) for own in zip(*found, strict=True)]
+        count, width = request.results, reader.width
+        noise = np.zeros((len(sources), count, int(lengths.max()), width))
+        for own, length, generator in zip(noise, lengths.tolist(), request.generators(sources), strict=True):
+            for draw in own:
+                draw[:length] = self.temperature * generator.normal(size=(length, width))
+        rows = np.repeat(np.arange(len(sources)), count)
+        found = _written(reader, rows, lengths, noise.reshape(len(rows), -1, width), limits)
+        return [found[first : first + count] for first in range(0, len(rows), count)]
 
 
 def best_lengths(
@@ -82,13 +83,15 @@ def best_lengths(
 
 def _written(
     reader: LatentsReader,
+    sentence: Int64[np.ndarray, "R"],
     lengths: Int64[np.ndarray, "B"],
-    noise: Float[np.ndarray, "B n d"],
+    noise: Float[np.ndarray, "R n d"],
     limits: Sequence[int],
 ) -> list[Hypothesis]:
-    scores, tokens = reader.write(np.arange(len(lengths)), lengths, noise)
-    rows = zip(scores.tolist(), tokens.tolist(), lengths.tolist(), limits, strict=True)
-    return [_cut(score[:length], ids[:length], limit) for score, ids, length, limit in rows]
+    """Return what is written from rows of noise, each of a sentence."""
+    scores, tokens = reader.write(sentence, lengths[sentence], noise)
+    rows = zip(scores.tolist(), tokens.tolist(), sentence.tolist(), strict=True)
+    return [_cut(score[: lengths[i]], ids[: lengths[i]], limits[i]) for score, ids, i in rows]
 
 
 def _cut(scores: Sequence[float], ids: Sequence[int], limit: int) -> Hypothesis:

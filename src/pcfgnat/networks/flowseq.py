@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pcfgnat.grammar.canvas import SAME_LENGTH
+from pcfgnat.grammar.canvas import LENGTH_CLASSES, SAME_LENGTH
 from pcfgnat.networks.base import Memory, Network
 from pcfgnat.nn import Decoder, Embeddings, Encoder, LengthHead, TransformerConfig, initialise
 from pcfgnat.nn.attention import CrossAttention, key_bias
@@ -123,8 +123,14 @@ class FlowSeqNetwork(Network):
         return scores.log_softmax(-1, dtype=wide).view(*states.shape[:2], -1)
 
     def length_scores(self, memory: Memory) -> Float[Tensor, "B L"]:
-        """Return the score of each class of lengths."""
-        return self.length.scores(memory.states, memory.mask, memory.lengths)
+        """Return the score of each class of lengths, -inf for those that do not exist.
+
+        The first and the last class stand for all that is further away.
+        """
+        scores = self.length.scores(memory.states, memory.mask, memory.lengths)
+        label = torch.arange(LENGTH_CLASSES, device=scores.device)
+        exists = (memory.lengths.unsqueeze(1) + label - SAME_LENGTH) % self.config.flow.multiple == 0
+        return scores.masked_fill(~(exists | (label == 0) | (label == LENGTH_CLASSES - 1)), -torch.inf)
 
     def latents(
         self, memory: Memory, lengths: Int[Tensor, "B"], noise: Float[Tensor, "B n d"]
