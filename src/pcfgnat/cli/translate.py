@@ -57,7 +57,7 @@ def add_command(commands: Commands) -> None:
     form.add_argument(
         "--json",
         action="store_true",
-        help="one JSON object per line: text, score, pieces, tree, verification",
+        help="one JSON object per line: text, score, pieces, tree, verification, passes",
     )
     add_decoding_options(parser)
     add("--results", type=positive, default=1, metavar="N", help="the N best translations or "

@@ -45,7 +45,8 @@ class Candidate:
 
     `score` is the natural logarithm of its probability, with the tree if there is one; `pieces` are the
     subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one;
-    `verification` is there for translations that were drafted and verified.
+    `verification` is there for translations that were drafted and verified; `passes` are the pieces after
+    each pass, of translations that were written in several.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Candidate:
     pieces: tuple[str, ...]
     tree: ParseTree | None = None
     verification: Verification | None = None
+    passes: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -65,7 +67,8 @@ class Candidate:
             tree = tree.with_words(words)
         verification = Verification.from_hypothesis(hypothesis, tokenizer)
         text = tokenizer.decode(hypothesis.ids)
-        return cls(text, float(hypothesis.score), tuple(words[1:-1]), tree, verification)
+        passes = tuple(tuple(tokenizer.pieces(ids)[1:-1]) for ids in hypothesis.passes)
+        return cls(text, float(hypothesis.score), tuple(words[1:-1]), tree, verification, passes)
 
     @classmethod
     def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":
@@ -81,6 +84,8 @@ class Candidate:
             data["tree"] = json.loads(self.tree.to_json())
         if self.verification is not None:
             data["verification"] = self.verification.to_dict()
+        if self.passes:
+            data["passes"] = [list(pieces) for pieces in self.passes]
         return data
 
 
@@ -101,6 +106,7 @@ class Translation:
     parts: tuple["Translation", ...] = ()
     notes: tuple[str, ...] = ()
     verification: Verification | None = None
+    passes: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -108,7 +114,7 @@ class Translation:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The translation and its alternatives, best first."""
-        best = Candidate(self.text, self.score, self.pieces, self.tree, self.verification)
+        best = Candidate(self.text, self.score, self.pieces, self.tree, self.verification, self.passes)
         return (best, *self.alternatives)
 
     @property
@@ -134,7 +140,7 @@ class Translation:
         best, *others = candidates
         verification = best.verification
         found = (best.text, best.score, best.pieces, best.tree)
-        return cls(source, *found, tuple(others), verification=verification)
+        return cls(source, *found, tuple(others), verification=verification, passes=best.passes)
 
     @classmethod
     def joined(cls, source: str, parts: Sequence["Translation"], note: str) -> "Translation":
