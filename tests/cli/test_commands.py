@@ -70,7 +70,7 @@ def test_help_tells_the_defaults_that_there_are(capsys: Capture) -> None:
         ("max-ratio R", f"{clean.max_ratio:g}"),
     ):
         option = text[text.rindex(f"--{name}") :]
-        assert f"({default})" in option[: option.index(")") + 1]
+        assert f"(default: {default})" in option[: option.index(")") + 1]
 
 
 def test_prepare(world: World, tmp_path: Path, capsys: Capture) -> None:
@@ -223,7 +223,7 @@ def test_translate_names_what_is_wrong(world: World, tmp_path: Path, capsys: Cap
     assert "text 1 must be UTF-8" in error(capsys, *model, "a\udcff")
     with pytest.raises(SystemExit, match="2"):
         main(["translate", "--batch", "0", "x"])
-    assert "must be a whole number from 1 on, got '0'" in capsys.readouterr().err
+    assert "must be a positive integer, got '0'" in capsys.readouterr().err
 
 
 def test_translating_a_file_goes_on_where_it_was(world: World, tmp_path: Path, capsys: Capture) -> None:

@@ -44,8 +44,20 @@ def test_the_shortlist_of_prepared_data_is_taken(
 
 
 def test_wrong_wishes(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(world.teacher), "--output", str(tmp_path / "x")]) == 2
-    assert "is of kind autoregressive" in capsys.readouterr().err
     assert main(["export", str(world.teacher), "--ctranslate2"]) == 2
     assert "--ctranslate2 needs --output" in capsys.readouterr().err
+    assert main(["export", str(tmp_path), "--output", str(tmp_path / "x")]) == 2
+    assert "must be a checkpoint, but it has no checkpoint.toml" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_a_teacher_runs_without_torch(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(world.teacher), "--output", str(tmp_path / "x")]) == 0
+    capsys.readouterr()
+    asked = ["translate", "zwei drei", "--threads", "1", "--model"]
+    assert main([*asked, str(tmp_path / "x")]) == 0
+    found = capsys.readouterr().out
+    assert main([*asked, str(world.teacher)]) == 0
+    assert capsys.readouterr().out == found

@@ -1,6 +1,6 @@
 """Which strategies decode which of the small networks."""
 
-STRUCTURED = ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample")
+STRUCTURED = ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr")
 STRATEGIES: dict[str, tuple[str, ...]] = {
     "pcfg": STRUCTURED,
     "pcfg of depth 2": STRUCTURED,
@@ -16,7 +16,12 @@ STRATEGIES: dict[str, tuple[str, ...]] = {
 PAIRS = [(name, strategy) for name, known in STRATEGIES.items() for strategy in known]
 SEARCHES = [
     *[pair for pair in PAIRS if pair[1] != "sample"],
-    *[("ctc", "beam:size=3"), ("slots", "greedy:lengths=3"), ("autoregressive", "beam:size=2")],
+    *[
+        ("ctc", "beam:size=3"),
+        ("slots", "greedy:lengths=3"),
+        ("autoregressive", "beam:size=2"),
+        ("pcfg", "mbr:size=5,order=2"),
+    ],
 ]
 # those whose tokens are not all predicted by one pass over an empty canvas
 REFINED = ("mask-predict", "update-all", "easy-first", "imputation")

@@ -12,7 +12,7 @@ from pcfgnat.decoding.stepwise import Finished, GreedySteps, SampleSteps, Stepwi
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.networks import Batch
 from pcfgnat.nn import TransformerConfig
-from pcfgnat.runtimes.base import NextTokens, Sources
+from pcfgnat.runtimes.base import NextTokens, Reading, Sources
 from pcfgnat.structures import Padded
 from pcfgnat.text.special import SPECIAL_TOKENS
 from tests.support.decoded import translated
@@ -38,27 +38,39 @@ class TableStepper:
 
     def __init__(self, sentences: list[int], ending: float) -> None:
         self.sentences, self.ending, self.steps = sentences, ending, 0
-        self.read: list[list[int]] = [[] for _ in sentences]
+        self.read_ids: list[list[int]] = [[] for _ in sentences]
 
     def step(self, tokens: np.ndarray, visible: np.ndarray | None, width: int | None) -> NextTokens:
         self.steps += 1
         rows = []
         for b, new in enumerate(tokens.tolist()):
-            self.read[b] += new
-            seen = [[True] * len(self.read[b])] if visible is None else visible[b].tolist()
-            prefixes = [tuple(itertools.compress(self.read[b], row)) for row in seen]
+            self.read_ids[b] += new
+            seen = [[True] * len(self.read_ids[b])] if visible is None else visible[b].tolist()
+            prefixes = [tuple(itertools.compress(self.read_ids[b], row)) for row in seen]
             rows.append([self.scores(self.sentences[b], prefix) for prefix in prefixes])
         log_probs = np.array(rows)
         log_probs[:, :, BANNED] = -np.inf
         best = np.argsort(-log_probs, axis=2)[:, :, :width]
         return NextTokens(np.take_along_axis(log_probs, best, 2), best, log_probs[:, :, EOS])
 
+    def read(self, tokens: np.ndarray, following: np.ndarray, kept: np.ndarray) -> Reading:
+        self.steps += 1
+        rows = []
+        for b, new in enumerate(tokens.tolist()):
+            self.read_ids[b] = [*self.read_ids[b][: kept[b]], *new]
+            ends = range(int(kept[b]) + 1, int(kept[b]) + 1 + len(new))
+            rows.append([self.scores(self.sentences[b], tuple(self.read_ids[b][:end])) for end in ends])
+        log_probs = np.array(rows)
+        log_probs[:, :, BANNED] = -np.inf
+        given = np.take_along_axis(log_probs, following[:, :, None], 2)[:, :, 0]
+        return Reading(log_probs.argmax(2), log_probs.max(2), given, log_probs[:, :, EOS])
+
     def scores(self, sentence: int, prefix: tuple[int, ...]) -> np.ndarray:
         return next_token(sentence, prefix, self.ending)
 
     def select(self, rows: np.ndarray) -> None:
         self.sentences = [self.sentences[i] for i in rows.tolist()]
-        self.read = [list(self.read[i]) for i in rows.tolist()]
+        self.read_ids = [list(self.read_ids[i]) for i in rows.tolist()]
 
 
 class TableSteps:

@@ -18,11 +18,14 @@ from pcfgnat.decoding import (
     JointViterbi,
     Lookahead,
     MaskPredict,
+    MinimumRisk,
     Request,
+    Rescore,
     Sample,
     SlotGreedy,
     Strategy,
     UpdateAll,
+    Verify,
     Viterbi,
     parse_strategy,
     strategies_of,
@@ -96,8 +99,12 @@ class OnlySteps(Bare):
         raise NotImplementedError
 
 
+class Both(OnlyTables, OnlySteps):
+    """Grammars that propose and a model that reads."""
+
+
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
-    (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample]),
+    (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample, MinimumRisk]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
     (OnlyOpenFrames(), [Slotwise, CollapsedBeam, CollapsedSample, Imputation]),
     (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
@@ -108,8 +115,19 @@ BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
 ]
 
 
+OF_BOTH: list[type[Strategy]] = [Verify, Rescore]
+
+
 def runtime_of(kind: type[Strategy]) -> Runtime:
+    if kind in OF_BOTH:
+        return Both()
     return next(runtime for runtime, kinds in BY_RUNTIME if kind in kinds)
+
+
+def test_two_models_have_the_strategies_of_both_and_more() -> None:
+    found, tables, steps = (strategies_of(runtime) for runtime in (Both(), OnlyTables(), OnlySteps()))
+    assert found == tables | steps | {kind.name: kind for kind in OF_BOTH}
+    assert found["greedy"] is GreedySteps
 
 
 @pytest.mark.parametrize(("runtime", "kinds"), BY_RUNTIME, ids=lambda value: type(value).__name__)
@@ -121,11 +139,12 @@ def test_strategies_are_those_whose_protocol_a_runtime_offers(
 
 
 def test_every_strategy_has_its_runtime() -> None:
-    assert {kind for _, kinds in BY_RUNTIME for kind in kinds} == set(STRATEGIES)
+    known = {*(kind for _, kinds in BY_RUNTIME for kind in kinds), *OF_BOTH}
+    assert known == set(STRATEGIES)
     assert len(set(STRATEGIES)) == len(STRATEGIES)
     for _, kinds in BY_RUNTIME:
         assert len({kind.name for kind in kinds}) == len(kinds)
-    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample"}
+    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample", "mbr"}
 
 
 OTHERS: list[Strategy] = [
@@ -136,6 +155,9 @@ OTHERS: list[Strategy] = [
     UpdateAll(1),
     EasyFirst(3),
     Imputation(2, True),
+    MinimumRisk(3, 2, draw=True),
+    Verify(0.5),
+    Rescore(3, 0.25),
 ]
 
 

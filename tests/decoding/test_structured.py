@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from pcfgnat.decoding import Greedy, JointViterbi, Lookahead, Request, Sample, Strategy, Viterbi
+from pcfgnat.decoding import Greedy, JointViterbi, Lookahead, MinimumRisk, Request, Sample, Strategy, Viterbi
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources
@@ -66,6 +67,17 @@ def best_by_length(found: GrammarOracle) -> dict[int, tuple[float, tuple[int, ..
     return best
 
 
+def best_sentences(found: GrammarOracle, limit: int, penalty: float) -> list[tuple[float, tuple[int, ...]]]:
+    """`score / L^β` of the best tree of every sentence, best first."""
+    last, best = found.tree.num_nodes - 1, dict[tuple[int, ...], float]()
+    for derivation in derivations(found.tree):
+        if len(derivation.nodes) <= limit:
+            for ids in product(*(allowed(node, 1, last) for node in derivation.nodes)):
+                value = found.score(derivation, list(ids)) / len(ids) ** penalty
+                best[ids] = max(best.get(ids, -math.inf), value)
+    return sorted(((value, ids) for ids, value in best.items()), reverse=True)
+
+
 SHAPES = [(5, 0), (4, 1), (3, 2)]
 
 
@@ -78,14 +90,18 @@ def test_grammars_are_searched_by_length(
     sizes = [chain_length, chain_length - 1, chain_length]
     grammar = grammar_of(chain_length, depth, sizes)
     limits = (6, 5, 3)
-    request = Request(results=3, length_penalty=penalty, max_length=limits)
+    request = Request(length_penalty=penalty, max_length=limits)
     results = strategy.decode(alone(grammar, 3), [[0]] * 3, request)
-    for index, (limit, found) in enumerate(zip(limits, results, strict=True)):
+    several = strategy.decode(alone(grammar, 3), [[0]] * 3, replace(request, results=3))
+    for index, (limit, (found,)) in enumerate(zip(limits, results, strict=True)):
         best = {n: pair for n, pair in best_by_length(oracle(grammar, index)).items() if n <= limit}
-        wanted = sorted(best, key=lambda n: -best[n][0] / n**penalty)[:3]
-        assert [len(one.ids) for one in found] == wanted
-        assert [one.nodes for one in found] == [best[n][1] for n in wanted]
-        assert [one.score for one in found] == pytest.approx([best[n][0] for n in wanted], abs=1e-10)
+        wanted = max(best, key=lambda n: best[n][0] / n**penalty)
+        assert found.nodes == best[wanted][1]
+        assert found.score == pytest.approx(best[wanted][0], abs=1e-10)
+        expected = best_sentences(oracle(grammar, index), limit, penalty)[:3]
+        assert [one.ids for one in several[index]] == [ids for _, ids in expected]
+        values = [one.normalised_score(penalty) for one in several[index]]
+        assert values == pytest.approx([value for value, _ in expected], abs=1e-10)
 
 
 @pytest.mark.parametrize(("strategy", "joint"), [(Viterbi(), False), (JointViterbi(), True)])
@@ -133,7 +149,15 @@ def test_walks_take_the_best_children(chain_length: int, depth: int) -> None:
     assert len({(seed, nodes) for _, seed, nodes in seen}) > 10  # the two differ
 
 
-STRATEGIES = [Viterbi(), JointViterbi(), Lookahead(), Greedy(), Sample()]
+STRATEGIES = [
+    Viterbi(),
+    JointViterbi(),
+    Lookahead(),
+    Greedy(),
+    Sample(),
+    MinimumRisk(5),
+    MinimumRisk(draw=True),
+]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)

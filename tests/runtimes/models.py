@@ -10,6 +10,7 @@ from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.networks import (
     NETWORKS,
+    AutoregressiveConfig,
     CMLMCConfig,
     CMLMCNetwork,
     CTCConfig,
@@ -40,6 +41,8 @@ MODELS: dict[str, tuple[str, Any]] = {
     "plain dag": ("dag", DAGConfig(OTHER, upsampling=1, transitions=PLAIN, copy_input=True)),
     "ctc": ("ctc", CTCConfig(SMALL, upsampling=2)),
     "copying ctc": ("ctc", CTCConfig(OTHER, upsampling=3, copy_input=True)),
+    "autoregressive": ("autoregressive", AutoregressiveConfig(SMALL)),
+    "other autoregressive": ("autoregressive", AutoregressiveConfig(OTHER)),
     "slots": ("slots", SlotsConfig(SMALL)),
     "copying slots": ("slots", SlotsConfig(OTHER, copy_input=True)),
     "cmlmc": ("cmlmc", CMLMCConfig(SMALL)),

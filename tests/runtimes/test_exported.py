@@ -65,10 +65,11 @@ def test_the_bundled_export_loses_little() -> None:
 def test_no_torch_is_imported(exported: Path, tmp_path: Path) -> None:
     loads = ""
     for name, strategies in {
-        "depth 1": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample"),
+        "depth 1": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr"),
         "dag": ("viterbi", "sample"),
         "ctc": ("greedy", "beam", "sample"),
         "slots": ("greedy:lengths=3", "sample"),
+        "autoregressive": ("beam", "greedy", "sample"),
     }.items():
         place = tmp_path / "exported" / name
         export_onnx(save_model(tmp_path / name, name), place)
@@ -80,6 +81,9 @@ def test_no_torch_is_imported(exported: Path, tmp_path: Path) -> None:
         "from pcfgnat.translator import TranslateOptions, Translator\n"
         "from pcfgnat.cli import main\n"
         f"{loads}"
+        f"verifier = {str(tmp_path / 'exported' / 'autoregressive')!r}\n"
+        f"pair = Translator.load({str(exported)!r}, verifier=verifier)\n"
+        "assert pair('w1 w2').verification is not None\n"
         f"beam = ['translate', '--model', {str(tmp_path / 'exported' / 'ctc')!r}, '--decode', 'beam', 'w3']\n"
         "assert main(beam) == 0\n"
         f"assert main(['translate', '--model', {str(exported)!r}, '--tree', 'w3 w4']) == 0\n"

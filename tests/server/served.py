@@ -82,6 +82,10 @@ class Repeated:
         """Return the one token of every node."""
         return self.tokens[index, :, None], np.full((self.tokens.shape[1], 1), -1.0)
 
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node."""
+        return np.where(self.tokens[index][:, None] == tokens, -1.0, -np.inf)
+
 
 def echo(name: str = "echo") -> tuple[Echo, ServedModel]:
     """Return the model, and the same as it is served."""

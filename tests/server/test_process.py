@@ -10,7 +10,7 @@ import pytest
 from benchmarks.serve_load import Connection, serving
 
 from pcfgnat.cli import main
-from pcfgnat.cli.serve import named_models
+from pcfgnat.server.models import named_models
 
 WAITING = b'pcfgnat_waiting_texts{model="en-de"} '
 GONE = b"pcfgnat_clients_gone_total "

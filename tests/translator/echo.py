@@ -82,3 +82,10 @@ class Repeated:
         """Return the one token of every node."""
         scores, tokens = self.everywhere()
         return tokens[index, :, None], scores[index, :, None]
+
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node."""
+        found = np.full((self.nodes, self.vocabulary), -np.inf)
+        nodes = np.arange(1, len(self.sources[index]) + 1)
+        found[nodes] = self.log_probs(index, nodes)
+        return found[:, tokens]

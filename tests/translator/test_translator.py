@@ -161,7 +161,7 @@ def test_plain_data() -> None:
 
 
 def test_impossible_options_are_named() -> None:
-    names = "viterbi, joint-viterbi, lookahead, greedy, sample"
+    names = "viterbi, joint-viterbi, lookahead, greedy, sample, mbr"
     with pytest.raises(DecodingError, match=f"must be one of {names} for this model, got 'beam'"):
         made(options=TranslateOptions(strategy="beam"))
     with pytest.raises(DecodingError, match=r"unknown key 'viterbi.size'; valid keys: none"):
@@ -179,7 +179,7 @@ def test_options_come_before_the_models_own_defaults() -> None:
     defaults = DecodingDefaults("greedy", length_penalty=0.5)
     translator = Translator(Echo(8, TOKENIZER.vocabulary_size), TOKENIZER, defaults)
     assert (translator.strategy.name, translator.request.length_penalty) == ("greedy", 0.5)
-    assert translator.strategies == ("greedy", "viterbi", "joint-viterbi", "lookahead", "sample")
+    assert translator.strategies == ("greedy", "viterbi", "joint-viterbi", "lookahead", "sample", "mbr")
     asked = translator.with_options(TranslateOptions(strategy="viterbi", length_penalty=1.5, seed=4))
     assert (asked.strategy, asked.request.length_penalty, asked.request.seed) == (Viterbi(), 1.5, 4)
     assert asked.runtime is translator.runtime

@@ -44,16 +44,21 @@ def add_command(commands: Commands) -> None:
     parser.add_argument("axes", nargs="*", metavar="key=v1,v2", help="settings and their values")
     parser.set_defaults(late_assignments="axes")
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="where the runs and the results go (the grid's own)"
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="where the runs and the results go (default: the grid's own)",
     )
     parser.add_argument(
         "--test", type=Path, metavar="DIR",
-        help="prepared data whose test part all cells are judged on (each cell's own data)",
+        help="prepared data whose test part all cells are judged on (default: each cell's own data)",
     )  # fmt: skip
     parser.add_argument("--limit", type=positive, metavar="N", help="only its first N sentences")
     group = parser.add_argument_group("machine, for decoding; the config says what training uses")
-    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
-    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (what torch chooses)")
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (default: cpu)")
+    group.add_argument(
+        "--threads", type=positive, metavar="N", help="cores to use (default: what torch chooses)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

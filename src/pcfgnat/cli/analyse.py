@@ -47,7 +47,7 @@ def add_command(commands: Commands) -> None:
             "--trees",
             choices=("reference", "translation"),
             default=default,
-            help=f"the best tree of the reference, or that of the model's own translation ({default})",
+            help=f"the best tree of the reference, or of the model's own translation (default: {default})",
         )
 
 
@@ -64,15 +64,17 @@ def _analysis(
     group = parser.add_argument_group("text: either --data, or --source with --target")
     group.add_argument("--data", type=Path, metavar="DIR", help="what `pcfgnat prepare` made")
     group.add_argument(
-        "--split", choices=("valid", "test"), default=split, help=f"which part of it ({split})"
+        "--split", choices=("valid", "test"), default=split, help=f"which part of it (default: {split})"
     )
     group.add_argument("--source", type=Path, metavar="FILE", help="a sentence a line")
     group.add_argument("--target", type=Path, metavar="FILE", help="their translations")
     group.add_argument("--limit", type=positive, metavar="N", help="only the first N pairs")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write tables, picture and JSON")
     group = parser.add_argument_group("machine")
-    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
-    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (what torch chooses)")
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (default: cpu)")
+    group.add_argument(
+        "--threads", type=positive, metavar="N", help="cores to use (default: what torch chooses)"
+    )
     return parser
 
 

@@ -39,10 +39,12 @@ def add_command(commands: Commands) -> None:
         "--pieces", action="store_true", help="write subwords, as text that is split has them"
     )
     group = parser.add_argument_group("cluster")
-    group.add_argument("--workers", type=positive, default=1, metavar="N", help="models at work (1)")
-    group.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster, or auto (one of its own)")
+    group.add_argument("--workers", type=positive, default=1, metavar="N", help="models at work (default: 1)")
     group.add_argument(
-        "--shard-lines", type=positive, default=1000, metavar="N", help="lines of a shard (1000)"
+        "--address", metavar="HOST:PORT", help="of a Ray cluster, or auto (default: one of its own)"
+    )
+    group.add_argument(
+        "--shard-lines", type=positive, default=1000, metavar="N", help="lines of a shard (default: 1000)"
     )
     add_decoding_options(parser)
     add_machine_options(parser)
@@ -69,6 +71,8 @@ def _job(options: argparse.Namespace) -> "ClusterJob":
     from pcfgnat.cluster import ClusterJob
     from pcfgnat.translator import TranslateOptions, model_directory
 
+    if options.verifier is not None:
+        raise ValueError("--verifier is not available on a cluster")
     defaults = TranslateOptions()
     return ClusterJob(
         model=model_directory(options.model).absolute(),

@@ -46,9 +46,11 @@ def add_command(commands: Commands) -> None:
         "--suffixes",
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="end of the files' names (the teacher's languages, or source and target)",
+        help="end of the files' names (default: the teacher's languages, or source and target)",
     )
-    parser.add_argument("--chunk", type=positive, default=512, metavar="N", help="lines between saves (512)")
+    parser.add_argument(
+        "--chunk", type=positive, default=512, metavar="N", help="lines between saves (default: 512)"
+    )
     add_decoding_options(parser)
     add_machine_options(parser)
 

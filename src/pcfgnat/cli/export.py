@@ -32,7 +32,7 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "export", "write a model that runs without torch", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="where to (CHECKPOINT/onnx)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where to (default: CHECKPOINT/onnx)")
     parser.add_argument(
         "--int8",
         action="store_true",
@@ -45,10 +45,18 @@ def add_command(commands: Commands) -> None:
     group.add_argument(
         "--shortlist", type=Path, metavar="DATA", help="prepared data with a shortlist, or to learn one from"
     )
-    group.add_argument("--best", type=positive, metavar="N", help="translations of each source type (60)")
-    group.add_argument("--frequent", type=positive, metavar="N", help="types that are always in it (400)")
     group.add_argument(
-        "--check", type=positive, default=1000, metavar="N", help="sentences to measure its loss on (1000)"
+        "--best", type=positive, metavar="N", help="translations of each source token (default: 60)"
+    )
+    group.add_argument(
+        "--frequent", type=positive, metavar="N", help="tokens that are always in it (default: 400)"
+    )
+    group.add_argument(
+        "--check",
+        type=positive,
+        default=1000,
+        metavar="N",
+        help="sentences to measure its loss on (default: 1000)",
     )
 
 

@@ -54,8 +54,8 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--decode",
         metavar="STRATEGY",
-        help="viterbi, joint-viterbi, lookahead, greedy, beam or sample, as the model allows, with settings "
-        "behind a colon: beam:size=8 (default: the model's)",
+        help="viterbi, joint-viterbi, lookahead, greedy, mbr, beam, sample, verify or rescore, as the "
+        "model allows, with settings behind a colon: beam:size=8 (default: the model's)",
     )
     group.add_argument(
         "--length-penalty",
@@ -67,7 +67,14 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--exact", action="store_true", help="look at the whole vocabulary, also in models with a shortlist"
     )
-    group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (1)")
+    group.add_argument(
+        "--verifier",
+        type=Path,
+        metavar="DIR",
+        help="an autoregressive model with the same tokenizer, which reads the drafts of a pcfg or dag "
+        "model: --decode verify (then the default) or rescore:size=8",
+    )
+    group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (default: 1)")
 
 
 def add_former_name(
@@ -80,9 +87,9 @@ def add_former_name(
 def add_machine_options(parser: argparse.ArgumentParser, batch: int = 32) -> None:
     """Add what is said about the machine."""
     group = parser.add_argument_group("machine")
-    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (cpu)")
-    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (all)")
-    group.add_argument("--batch", type=positive, metavar="N", help=f"sentences at a time ({batch})")
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (default: cpu)")
+    group.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
+    group.add_argument("--batch", type=positive, metavar="N", help=f"sentences at a time (default: {batch})")
 
 
 def use_machine(options: argparse.Namespace) -> "torch.device":
@@ -117,9 +124,10 @@ def load_translator(
 
     place = model_directory(directory)
     device: object = options.device
-    if exported_for(place, options.device) is None:  # otherwise torch need not be installed
-        describe_model(place)  # a directory that is no model is reported before a missing torch
-        device = use_machine(options)
+    for needed in (place, *([] if options.verifier is None else [model_directory(options.verifier)])):
+        if exported_for(needed, options.device) is None:  # otherwise torch need not be installed
+            describe_model(needed)  # a directory that is no model is reported before a missing torch
+            device = use_machine(options)
     defaults = TranslateOptions()
     wanted = TranslateOptions(
         strategy=options.decode,
@@ -131,7 +139,7 @@ def load_translator(
     )
     onnx = OnnxOptions(threads=options.threads, exact=True if options.exact else None)
     start = time.monotonic()
-    translator = Translator.load(place, device, wanted, onnx=onnx)
+    translator = Translator.load(place, device, wanted, onnx=onnx, verifier=options.verifier)
     runtime, strategy = type(translator.runtime).__name__, translator.strategy.name
     detail(f"loaded {place} in {time.monotonic() - start:.1f} s: {runtime}, {strategy}")
     return translator
@@ -155,7 +163,7 @@ def named_paths(systems: Sequence[str]) -> dict[str, Path | None]:
 
 
 def positive(text: str) -> int:
-    """Read a whole number from 1 on."""
+    """Read a positive integer."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
     return int(text)

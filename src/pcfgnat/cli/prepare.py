@@ -55,15 +55,20 @@ def add_command(commands: Commands) -> None:
 
 def _add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("vocabulary")
-    group.add_argument("--vocabulary-size", type=int, metavar="N", help="subwords to learn (8000)")
+    group.add_argument("--vocabulary-size", type=int, metavar="N", help="subwords to learn (default: 8000)")
     group.add_argument(
-        "--character-coverage", type=float, metavar="SHARE", help="rarer characters are unknown (0.99999)"
+        "--character-coverage",
+        type=float,
+        metavar="SHARE",
+        help="rarer characters are unknown (default: 0.99999)",
     )
     group.add_argument("--byte-fallback", action="store_true", help="spell unknown characters in bytes")
     rules = ("identity", "nfkc", "nfkc_cf", "nmt_nfkc", "nmt_nfkc_cf")
-    group.add_argument("--normalization", choices=rules, help="sentencepiece's rule (identity)")
-    group.add_argument("--sample-size", type=int, metavar="N", help="sentences to learn from (1000000)")
-    group.add_argument("--seed", type=int, metavar="N", help="of the choice of these sentences (1)")
+    group.add_argument("--normalization", choices=rules, help="sentencepiece's rule (default: identity)")
+    group.add_argument(
+        "--sample-size", type=int, metavar="N", help="sentences to learn from (default: 1000000)"
+    )
+    group.add_argument("--seed", type=int, metavar="N", help="of the choice of these sentences (default: 1)")
     group.add_argument(
         "--tokenizer",
         type=Path,
@@ -79,10 +84,13 @@ def _add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
 def _add_cleaning_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cleaning of the training text")
     group.add_argument(
-        "--max-length", type=int, metavar="N", help="longest sentence in tokens, both ends counted (256)"
+        "--max-length",
+        type=int,
+        metavar="N",
+        help="longest sentence in tokens, both ends counted (default: 256)",
     )
     group.add_argument(
-        "--max-ratio", type=float, metavar="R", help="greatest length of one side over the other (4)"
+        "--max-ratio", type=float, metavar="R", help="greatest length of one side over the other (default: 4)"
     )
     group.add_argument(
         "--drop-identical", action="store_true", help="drop pairs whose source is their target"

@@ -3,9 +3,7 @@
 import argparse
 import ipaddress
 import os
-import re
-import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +26,7 @@ examples:
   pcfgnat serve --host 0.0.0.0 --api-key-file key.txt --workers 2 --log-level info --log-format json
   curl -s localhost:8000/translate --json '{"text": "How are you?", "trees": false}'
 """
-BUNDLED_NAME = "en-de"
 KEY_VARIABLE = "PCFGNAT_API_KEY"
-NAME = re.compile(r"[\w.→-]{1,100}")
 MAX_KEY_BYTES = 4096
 
 
@@ -107,14 +103,15 @@ def _add_access_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until a signal comes."""
-    from pcfgnat.server.process import ServeSettings, serve
+    from pcfgnat.server.models import named_models
+    from pcfgnat.server.process import ServeSettings, listen, serve
     from pcfgnat.translator import describe_model, model_directory
 
     places = named_models(options.model, options.bundled)
     for place in places.values():
         describe_model(model_directory(place))  # what is missing is found before anything is started
     limits = _limits(options)
-    with _listening(options.host, options.port) as listener:
+    with listen(options.host, options.port) as listener:
         host, port = listener.getsockname()[:2]
         access = _access(options, host)
         settings = ServeSettings(
@@ -169,24 +166,6 @@ def _threads(options: argparse.Namespace) -> int | None:
     return max(1, available_cores() // int(options.workers))
 
 
-def named_models(entries: Sequence[str], bundled: bool = False) -> dict[str, Path | None]:
-    """Read `[name=]dir` entries; without any there is the bundled model."""
-    places: dict[str, Path | None] = {}
-    for entry in entries:
-        name, equals, place = entry.partition("=")
-        if not equals or "/" in name:
-            name, place = Path(entry).resolve().name, entry
-        if not place or not NAME.fullmatch(name):
-            expected = "DIR or NAME=DIR, the name of letters, digits, '.', '_' and '-'"
-            raise ValueError(f"--model must be {expected}, got {entry!r}")
-        if name in places:
-            raise ValueError(f"every --model must have its own name, got {name!r} twice; use NAME=DIR")
-        places[name] = Path(place)
-    if bundled and BUNDLED_NAME in places:
-        raise ValueError(f"--bundled is called {BUNDLED_NAME!r}, so no --model may have that name")
-    return {**places, BUNDLED_NAME: None} if bundled or not places else places
-
-
 def _device(options: argparse.Namespace, places: Iterable[Path | None]) -> object:
     """Set torch up if any model needs it."""
     from pcfgnat.translator import exported_for, model_directory
@@ -194,14 +173,3 @@ def _device(options: argparse.Namespace, places: Iterable[Path | None]) -> objec
     if all(exported_for(model_directory(place), options.device) for place in places):
         return options.device
     return use_machine(options)
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """Take the port before models are loaded, so that one in use is found at once."""
-    if not 0 <= port <= 65535:
-        raise ValueError(f"--port must be between 0 and 65535, got {port}")
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
-        raise ValueError(f"--host must be an address of this machine, got {host!r}") from error
-    return socket.create_server(address[:2], family=family, backlog=2048)

@@ -33,6 +33,7 @@ EXAMPLE = """\
 examples:
   pcfgnat translate "How are you?" "Fine." --tree
   pcfgnat translate --input news.en.gz --output news.de --threads 4
+  pcfgnat translate --model pcfg --verifier transformer --input news.en --output news.de
   tail -f log | pcfgnat translate --batch 1        (answers every line at once)
 """
 
@@ -54,7 +55,9 @@ def add_command(commands: Commands) -> None:
     form = parser.add_argument_group("form of the output").add_mutually_exclusive_group()
     form.add_argument("--tree", action="store_true", help="draw the parse tree below each translation")
     form.add_argument(
-        "--json", action="store_true", help="one JSON object per line: text, score, pieces, tree"
+        "--json",
+        action="store_true",
+        help="one JSON object per line: text, score, pieces, tree, verification, passes",
     )
     add_decoding_options(parser)
     add("--results", type=positive, default=1, metavar="N", help="the N best translations or "

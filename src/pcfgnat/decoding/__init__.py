@@ -8,6 +8,7 @@ from typing import Any
 from pcfgnat.config import ConfigError, from_dict, parsed_value, to_dict
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
+from pcfgnat.decoding.consensus import MinimumRisk
 from pcfgnat.decoding.easy_first import EasyFirst
 from pcfgnat.decoding.imputation import Imputation
 from pcfgnat.decoding.latents import LatentGreedy, LatentSample
@@ -15,21 +16,26 @@ from pcfgnat.decoding.masked import MaskPredict, UpdateAll
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
+from pcfgnat.decoding.verify import Rescore, Verify
 from pcfgnat.runtimes.base import Runtime
 
 STRATEGIES: tuple[type[Strategy], ...] = (
-    *(Viterbi, JointViterbi, Lookahead, Greedy, Sample),
+    *(Viterbi, JointViterbi, Lookahead, Greedy, Sample, MinimumRisk),
     *(Slotwise, CollapsedBeam, CollapsedSample),
     *(SlotGreedy, SlotSample),
     *(MaskPredict, UpdateAll, EasyFirst),
     *(Imputation,),
     *(LatentGreedy, LatentSample),
     *(Beam, GreedySteps, SampleSteps),
+    *(Verify, Rescore),
 )
 
 
 def strategies_of(runtime: Runtime) -> dict[str, type[Strategy]]:
-    """Return the strategies that a runtime can be decoded by, by name."""
+    """Return the strategies that a runtime can be decoded by, by name.
+
+    Where two models run as one, names that both have are the second one's.
+    """
     return {kind.name: kind for kind in STRATEGIES if isinstance(runtime, kind.protocol)}
 
 
@@ -72,11 +78,14 @@ __all__ = [
     "JointViterbi",
     "Lookahead",
     "MaskPredict",
+    "MinimumRisk",
     "Request",
+    "Rescore",
     "Sample",
     "SlotGreedy",
     "Strategy",
     "UpdateAll",
+    "Verify",
     "Viterbi",
     "parse_strategy",
     "strategies_of",

@@ -101,7 +101,7 @@ class Stepwise(Strategy):
 
     def decode(self, runtime: Steps, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return up to `request.results` of what was found of each sentence."""
-        limits = _limits(runtime, sources, request)
+        limits = length_limits(runtime, sources, request)
         found = search(self, runtime.start(sources), limits, request) if limits else []
         return [[_hypothesis(end) for end in finished[: request.results]] for finished in found]
 
@@ -164,8 +164,8 @@ class GreedySteps(Stepwise):
     name = "greedy"
 
     def width(self) -> int:
-        """Return what a beam of one looks at."""
-        return Beam(1).width()
+        """Return 1: nothing is compared with the best."""
+        return 1
 
     def choose(self, following: NextTokens, sentences: Sequence[Candidates]) -> list[list[Choice]]:
         """Return the best continuation, ended or not."""
@@ -186,7 +186,7 @@ class SampleSteps(Strategy):
 
     def decode(self, runtime: Steps, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return `request.results` draws of each sentence, in the order drawn."""
-        limits = [limit for limit in _limits(runtime, sources, request) for _ in range(request.results)]
+        limits = [limit for limit in length_limits(runtime, sources, request) for _ in range(request.results)]
         if not limits:
             return []
         stepper = runtime.start(sources)
@@ -240,8 +240,8 @@ def search(
     rows, visible, read = sentences, None, 0
     while rows:
         width = max(len(row.ids) for row in rows)
-        visible = _see_own_past(visible, _table([row.parents for row in rows], width, 0), read)
-        tokens = _table([[ids[-1] for ids in row.ids] for row in rows], width, FIRST)
+        visible = _see_own_past(visible, token_table([row.parents for row in rows], width, 0), read)
+        tokens = token_table([[ids[-1] for ids in row.ids] for row in rows], width, FIRST)
         following = stepper.step(tokens, visible, strategy.width())
         read += 1
         _advance(rows, following, strategy, request)
@@ -291,12 +291,12 @@ def _see_own_past(
     return np.concatenate([past, itself], 2)
 
 
-def _table(rows: Sequence[Sequence[int]], width: int, filler: int) -> Int64[np.ndarray, "R W"]:
+def token_table(rows: Sequence[Sequence[int]], width: int, filler: int) -> Int64[np.ndarray, "R W"]:
     """Rows of one width; the filler stands for hypotheses that do not exist."""
     return np.array([[*row, *[filler] * (width - len(row))] for row in rows], dtype=np.int64)
 
 
-def _limits(runtime: Steps, sources: Sources, request: Request) -> list[int]:
+def length_limits(runtime: Steps, sources: Sources, request: Request) -> list[int]:
     """Return the greatest length of each translation, bos and eos included."""
     limits = request.limits([2 * len(source) + MORE_THAN_SOURCE for source in sources])
     if min(limits, default=2) < 2:

@@ -1,7 +1,7 @@
 """Strategies of grammars and graphs: one pass, then dynamic programming or a walk from the root."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,8 +61,20 @@ class ByLength(Strategy):
     joint_on_graphs: ClassVar[bool]
 
     def decode(self, runtime: Tables, sources: Sources, request: Request) -> list[list[Hypothesis]]:
-        """Return the best derivations of the best lengths."""
-        return self._decode(runtime, sources, request, best_ranked(request.length_penalty, request.results))
+        """Return the best sentences, all different; of a graph by transitions, the best of each length."""
+        penalty, results = request.length_penalty, request.results
+        if results == 1:
+            return self._decode(runtime, sources, request, best_ranked(penalty, 1))
+        from pcfgnat.grammar.one_sentence import k_best  # numba takes a moment
+
+        found: dict[int, list[Hypothesis]] = {}
+        for group, grammars, limits in limited_grammars(runtime, sources, request):
+            if self._joint(grammars):
+                best = k_best(grammars, limits, penalty, results)
+            else:
+                best = grammars.by_length(limits, best_ranked(penalty, results), joint=False)
+            found.update(zip(group, best, strict=True))
+        return [found[index] for index in range(len(sources))]
 
     def sweep(
         self, runtime: Tables, sources: Sources, request: Request, length_penalties: Sequence[float]
@@ -73,13 +85,23 @@ class ByLength(Strategy):
     def _decode(
         self, runtime: Tables, sources: Sources, request: Request, choose: LengthChooser
     ) -> list[list[Hypothesis]]:
-        limits = request.limits([2 * len(source) for source in sources])
         found: dict[int, list[Hypothesis]] = {}
-        for group, grammars in runtime.grammars(sources):
-            own = [min(limits[i], most) for i, most in zip(group, grammars.max_lengths, strict=True)]
-            joint = self.joint_on_graphs or not grammars.is_graph
-            found.update(zip(group, grammars.by_length(own, choose, joint), strict=True))
+        for group, grammars, limits in limited_grammars(runtime, sources, request):
+            found.update(zip(group, grammars.by_length(limits, choose, self._joint(grammars)), strict=True))
         return [found[index] for index in range(len(sources))]
+
+    def _joint(self, grammars: Grammars) -> bool:
+        return self.joint_on_graphs or not grammars.is_graph
+
+
+def limited_grammars(
+    runtime: Tables, sources: Sources, request: Request
+) -> Iterator[tuple[Sequence[int], Grammars, list[int]]]:
+    """Yield groups of sources, their grammars, and the greatest length of each translation."""
+    limits = request.limits([2 * len(source) for source in sources])
+    for group, grammars in runtime.grammars(sources):
+        own = [min(limits[i], most) for i, most in zip(group, grammars.max_lengths, strict=True)]
+        yield group, grammars, own
 
 
 @dataclass(frozen=True)

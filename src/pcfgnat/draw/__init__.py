@@ -18,9 +18,11 @@ from pcfgnat.draw.data import number_of
 from pcfgnat.draw.dot import scene_dot
 from pcfgnat.draw.figure import missing_characters, scene_pdf, scene_png
 from pcfgnat.draw.html import score_text, translation_html
+from pcfgnat.draw.items import Item, json_items, lattice_item, translation_items
 from pcfgnat.draw.latex import TEXT_PAGE, latex_document, lattice_latex, tree_latex
 from pcfgnat.draw.lattice import lattice_scene
 from pcfgnat.draw.lattice_terminal import draw_lattice_terminal
+from pcfgnat.draw.rendering import FORMATS, Rendering
 from pcfgnat.draw.scene import Scene, Theme, legend, stacked
 from pcfgnat.draw.svg import scene_svg, svg_style
 from pcfgnat.draw.terminal import MIN_WIDTH, draw_terminal, text_cells
@@ -28,15 +30,20 @@ from pcfgnat.draw.text import safe
 from pcfgnat.draw.tree import MIN_PAGE, PAGE, tree_scene
 
 __all__ = [
+    "FORMATS",
     "MIN_PAGE",
     "MIN_WIDTH",
     "PAGE",
     "TEXT_PAGE",
+    "Item",
+    "Rendering",
     "Scene",
     "Theme",
     "draw_lattice_terminal",
     "draw_terminal",
+    "json_items",
     "latex_document",
+    "lattice_item",
     "lattice_latex",
     "lattice_scene",
     "lattice_svg",
@@ -53,6 +60,7 @@ __all__ = [
     "svg_style",
     "text_cells",
     "translation_html",
+    "translation_items",
     "tree_latex",
     "tree_scene",
     "tree_svg",

@@ -15,22 +15,34 @@ FUSED = "com.microsoft"  # operators that onnxruntime has beyond the standard
 
 # Weights have 7 bits and a sign: without VNNI, x86 adds two products of 8 bits in 16, which would overflow.
 LARGEST_WEIGHT = 63
+LARGEST_ACTIVATION, ZERO = 127, 128
+TINY = 1e-30  # a row of zeros stays one
 
 
 @dataclass(frozen=True)
 class Quantised:
-    """Activations in 8 bits, to be shared by several products."""
+    """Rows in 8 bits, to be shared by several products: `scale · step · (values - zero)`.
+
+    step:  what one stands for
+    zero:  what stands for 0
+    scale: a factor for each row, if any
+    """
 
     values: str
-    scale: str
+    step: str
     zero: str
+    scale: str | None = None
 
 
 @dataclass
 class Graph:
-    """Nodes in order, and their constants; a name stands for a value."""
+    """Nodes in order, and their constants; a name stands for a value.
+
+    ranges: the greatest size that the numbers of some values have
+    """
 
     int8: bool
+    ranges: dict[str, float] = field(default_factory=dict)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
@@ -89,12 +101,30 @@ class Graph:
         if not self.int8:
             return self.op("Gemm", [x, self.constant(weight), *offset], {"transB": 1})
         values, scale = quantise(weight)
-        constants = [self.constant(values.T), self.constant(scale), "", *offset]
-        return self.op("DynamicQuantizeMatMul", [x, *constants], domain=FUSED)
+        return self.product(self.quantised(x), self.constant(values.T), self.constant(scale), *offset)
 
     def quantised(self, x: str) -> Quantised:
-        """Turn activations into 8 bits."""
-        return Quantised(*self.op_with("DynamicQuantizeLinear", [x], 3))
+        """Turn rows into 8 bits such that none depends on its neighbours.
+
+        What is known of the range of `x` is used; otherwise each row is divided by its greatest number.
+        """
+        known = self.ranges.get(x)
+        zero = self.constant(np.array(ZERO, dtype=np.uint8))
+        step = self.constant(np.array((known or 1.0) / LARGEST_ACTIVATION, dtype=np.float32))
+        if known is not None:
+            return Quantised(self.op("QuantizeLinear", [x, step, zero]), step, zero)
+        largest = self.op("ReduceMax", [self.op("Abs", [x]), self.whole(1)], {"keepdims": 1})
+        scale = self.op("Max", [largest, self.constant(np.array(TINY, dtype=np.float32))])
+        values = self.op("QuantizeLinear", [self.op("Div", [x, scale]), step, zero])
+        return Quantised(values, step, zero, scale)
+
+    def product(self, rows: Quantised, columns: str, scale: str, bias: str = "") -> str:
+        """Multiply 8-bit rows by 8-bit columns that have a scale each, and add a bias, if there is one."""
+        inputs = [rows.values, columns, rows.step, scale, rows.zero]
+        if rows.scale is None:
+            return self.op("MatMulIntegerToFloat", [*inputs, "", bias] if bias else inputs, domain=FUSED)
+        found = self.op("Mul", [self.op("MatMulIntegerToFloat", inputs, domain=FUSED), rows.scale])
+        return self.op("Add", [found, bias]) if bias else found
 
     def reshape(self, x: str, shape: str) -> str:
         """Reshape; numbers of the shape may be -1 (what is left) or 0 (as it is)."""

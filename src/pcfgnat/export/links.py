@@ -60,6 +60,8 @@ class LinkGraph:
         graph = self.graph
         positions = graph.input(name, TensorProto.FLOAT, [name, sum(projection.sizes)])
         rows = states if index is None else graph.op("Gather", [states, index], {"axis": 0})
+        if states in graph.ranges:
+            graph.ranges[rows] = graph.ranges[states]
         shape = graph.join(graph.whole(-1), graph.op("Shape", [positions]))
         found = graph.reshape(graph.linear(rows, projection.of_states), shape)
         together = graph.op("Add", [found, positions])

@@ -154,7 +154,10 @@ class NetworkGraph:
 
     def _norm(self, name: str, x: str) -> str:
         parts = [self.graph.constant(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")]
-        return self.graph.op("LayerNormalization", [x, *parts], {"axis": -1, "epsilon": 1e-5})
+        normed = self.graph.op("LayerNormalization", [x, *parts], {"axis": -1, "epsilon": 1e-5})
+        if (bound := self._weights.get(f"{name}.range")) is not None:
+            self.graph.ranges[normed] = float(bound)
+        return normed
 
     def _linear(self, name: str, x: str) -> str:
         return self.graph.linear(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])

@@ -15,7 +15,10 @@ from pcfgnat.export.graph import quantise
 from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.output import exact_output, selected_output
+from pcfgnat.export.ranges import norm_ranges
+from pcfgnat.export.stepwise import StepwiseGraph
 from pcfgnat.networks import (
+    AutoregressiveNetwork,
     CanvasNetwork,
     CMLMCNetwork,
     CTCNetwork,
@@ -45,6 +48,7 @@ from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 Tables = dict[str, np.ndarray]
+Exportable = CanvasNetwork | AutoregressiveNetwork
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,11 @@ class ExportSettings:
 
 
 def export_onnx(checkpoint: Path | str, output: Path | str, settings: ExportSettings | None = None) -> None:
-    """Write a one-pass network for onnxruntime, whole or not at all; an exported one is replaced."""
+    """Write a network for onnxruntime, whole or not at all; an exported one is replaced."""
     settings = settings or ExportSettings()
     opened = Checkpoint.open(checkpoint)
     network = opened.network()
-    if opened.metadata.network_name not in ONNX_RUNTIMES or not isinstance(network, CanvasNetwork):
+    if opened.metadata.network_name not in ONNX_RUNTIMES or not isinstance(network, Exportable):
         known, found = ", ".join(ONNX_RUNTIMES), opened.metadata.network_name
         raise CheckpointError(f"onnxruntime runs {known} networks, but {checkpoint} is of kind {found}")
     if settings.shortlist is not None and settings.shortlist.vocabulary != opened.tokenizer.vocabulary_size:
@@ -79,18 +83,20 @@ def export_onnx(checkpoint: Path | str, output: Path | str, settings: ExportSett
 
 
 def _write(
-    directory: Path, opened: Checkpoint, network: CanvasNetwork, settings: ExportSettings, name: str
+    directory: Path, opened: Checkpoint, network: Exportable, settings: ExportSettings, name: str
 ) -> None:
     weights = {key: tensor.float().numpy() for key, tensor in network.state_dict().items()}
+    card = model_card(opened.metadata, sum(map(np.size, weights.values())), name)
+    if settings.int8:
+        weights |= {f"{norm}.range": np.array(bound) for norm, bound in norm_ranges(network).items()}
     (directory / TABLES).mkdir()
     tables = _graphs(network, weights, directory, settings.int8) | _embeddings(network, weights)
     for key, table in tables.items():
         _save(directory, key, table.astype(np.float16) if settings.int8 else table)
-    _output(weights["embeddings.tokens.weight"], directory, settings.int8)
+    _output(weights, directory, settings.int8)
     opened.tokenizer.save(directory / TOKENIZER)
     if settings.shortlist is not None:
         settings.shortlist.save(directory / SHORTLIST)
-    card = model_card(opened.metadata, sum(map(np.size, weights.values())), name)
     (directory / CARD).write_text(card, encoding="utf-8")
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {path.relative_to(directory).as_posix(): sha256_of(path) for path in paths}
@@ -98,14 +104,16 @@ def _write(
     (directory / METADATA).write_text(dump_toml(to_dict(metadata)), encoding="utf-8")
 
 
-def _described(origin: Metadata, network: CanvasNetwork, settings: ExportSettings) -> ExportedMetadata:
+def _described(origin: Metadata, network: Exportable, settings: ExportSettings) -> ExportedMetadata:
     config = network.config
     shape = Shape(
         width=config.transformer.width,
         max_source_length=network.max_source_length,
         max_canvas_length=network.embeddings.target_positions.limit,
-        copy_input=config.copy_input,
-        geometry=None if isinstance(network, PredictedLengthNetwork) else config.geometry,
+        copy_input=isinstance(network, CanvasNetwork) and config.copy_input,
+        geometry=None
+        if isinstance(network, PredictedLengthNetwork | AutoregressiveNetwork)
+        else config.geometry,
     )
     return ExportedMetadata(
         format=2,
@@ -123,7 +131,7 @@ def _described(origin: Metadata, network: CanvasNetwork, settings: ExportSetting
     )
 
 
-def _graphs(network: CanvasNetwork, weights: Weights, directory: Path, int8: bool) -> Tables:
+def _graphs(network: Exportable, weights: Weights, directory: Path, int8: bool) -> Tables:
     """Write the network and return the tables that it reads: cut in two where a loop needs that."""
     if isinstance(network, PredictedLengthNetwork | ImputerNetwork):
         kind = _graph_kind(network)
@@ -132,6 +140,13 @@ def _graphs(network: CanvasNetwork, weights: Weights, directory: Path, int8: boo
         encoder.graph.save(directory / ENCODER)
         decoder.decode()
         decoder.graph.save(directory / DECODER)
+        return {}
+    if isinstance(network, AutoregressiveNetwork):
+        reader, writer = (StepwiseGraph(network.config.transformer, weights, int8) for _ in range(2))
+        reader.encode_source()
+        reader.graph.save(directory / ENCODER)
+        writer.decode_tokens()
+        writer.graph.save(directory / DECODER)
         return {}
     return _one_pass(network, weights, directory, int8)
 
@@ -166,7 +181,7 @@ def _one_pass(network: CanvasNetwork, weights: Weights, directory: Path, int8: b
     return tables
 
 
-def _embeddings(network: CanvasNetwork, weights: Weights) -> Tables:
+def _embeddings(network: Exportable, weights: Weights) -> Tables:
     """Return positions, and what a canvas holds before anything is known: bos, blanks and eos."""
     if isinstance(network, CMLMCNetwork):
         return mapped_tables(weights, network.embeddings.tokens.scale)
@@ -182,9 +197,10 @@ def _embeddings(network: CanvasNetwork, weights: Weights) -> Tables:
     return tables
 
 
-def _output(tokens: np.ndarray, directory: Path, int8: bool) -> None:
+def _output(weights: Weights, directory: Path, int8: bool) -> None:
     """Write the output matrix, which is the target's embeddings, and the graphs that use it."""
-    scale = None
+    tokens, scale = weights["embeddings.tokens.weight"], None
+    bound = float(weights["decoder.norm.range"]) if "decoder.norm.range" in weights else None
     special = tokens[:SPECIAL]
     if int8:
         tokens, scale = quantise(tokens)
@@ -194,8 +210,8 @@ def _output(tokens: np.ndarray, directory: Path, int8: bool) -> None:
     offset = path.stat().st_size - tokens.nbytes
     rows, columns = tokens.shape
     place = Path(TABLES) / path.name
-    exact_output(place, offset, (rows, columns), special, scale).save(directory / EXACT)
-    selected_output(columns, special, int8).save(directory / SELECTED)
+    exact_output(place, offset, (rows, columns), special, scale, bound).save(directory / EXACT)
+    selected_output(columns, special, int8, bound).save(directory / SELECTED)
 
 
 def _save(directory: Path, name: str, table: np.ndarray) -> Path:

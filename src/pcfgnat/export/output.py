@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from onnx import TensorProto
 
-from pcfgnat.export.graph import FUSED, Graph, Quantised
+from pcfgnat.export.graph import Graph, Quantised
 from pcfgnat.runtimes.onnx.output import BLOCK_TYPES, SPECIAL
 
 
@@ -20,11 +20,15 @@ def exact_output(
     shape: tuple[int, int],
     special: Float[np.ndarray, "s D"],
     scale: np.ndarray | None,
+    bound: float | None,
 ) -> Graph:
-    """Score all types but the special ones; their weights lie in the file `tokens` from byte `offset` on."""
+    """Score all types but the special ones; their weights lie in the file `tokens` from byte `offset` on.
+
+    `bound` is what is known of the size of the states' numbers.
+    """
     graph = Graph(int8=scale is not None)
     vocabulary, width = shape
-    rows = _rows(graph, width, special)
+    rows = _rows(graph, width, special, bound)
     kind = TensorProto.FLOAT if scale is None else TensorProto.INT8
     item = 4 if scale is None else 1
     shared = None if scale is None else graph.quantised(rows)
@@ -41,10 +45,10 @@ def exact_output(
     return graph
 
 
-def selected_output(width: int, special: Float[np.ndarray, "s D"], int8: bool) -> Graph:
+def selected_output(width: int, special: Float[np.ndarray, "s D"], int8: bool, bound: float | None) -> Graph:
     """Score the types whose weights are given."""
     graph = Graph(int8)
-    rows = _rows(graph, width, special)
+    rows = _rows(graph, width, special, bound)
     if int8:
         weight = graph.input("weight", TensorProto.INT8, ["K", width])
         scale = graph.input("scale", TensorProto.FLOAT, ["K"])
@@ -56,16 +60,16 @@ def selected_output(width: int, special: Float[np.ndarray, "s D"], int8: bool) -
     return graph
 
 
-def _rows(graph: Graph, width: int, special: Float[np.ndarray, "s D"]) -> str:
+def _rows(graph: Graph, width: int, special: Float[np.ndarray, "s D"], bound: float | None) -> str:
     rows = graph.input("rows", TensorProto.FLOAT, ["R", width])
+    if bound is not None:
+        graph.ranges[rows] = bound
     graph.output(graph.op("Gemm", [rows, graph.constant(special)], {"transB": 1}), "special")
     return rows
 
 
 def _product(graph: Graph, rows: Quantised, weight: str, scale: str) -> str:
-    columns = graph.op("Transpose", [weight], {"perm": [1, 0]})
-    inputs = [rows.values, columns, rows.scale, scale, rows.zero]
-    return graph.op("MatMulIntegerToFloat", inputs, domain=FUSED)
+    return graph.product(rows, graph.op("Transpose", [weight], {"perm": [1, 0]}), scale)
 
 
 def _reduced(graph: Graph, scores: str) -> tuple[str, str, str]:

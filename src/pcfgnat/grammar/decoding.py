@@ -39,6 +39,9 @@ class Emissions(Protocol):
     def top(self, index: int, count: int) -> tuple[Int64[np.ndarray, "M k"], Float[np.ndarray, "M k"]]:
         """Return the best tokens of every node and their log-probabilities, allowed or not, best first."""
 
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node of a sentence, allowed or not."""
+
 
 @runtime_checkable
 class LengthTable(Protocol):
@@ -81,6 +84,11 @@ class Grammars:
         return self.framing.first_node == 0
 
     @property
+    def offset(self) -> int:
+        """Symbol of node 0."""
+        return 1 - self.framing.first_node
+
+    @property
     def max_lengths(self) -> list[int]:
         """The length of the longest sentence of each grammar, bos and eos included."""
         return [self.support(index).max_length for index in range(len(self))]
@@ -92,12 +100,12 @@ class Grammars:
     def greedy(self) -> list[Hypothesis]:
         """Take the most probable rule at each node, and only then look at tokens."""
         found = [self._derived(index, greedy_choice) for index in range(len(self))]
-        emitted = self.emissions.at([np.array(own) - self._offset for own in found])
+        emitted = self.emissions.at([np.array(own) - self.offset for own in found])
         return [self._hypothesis(i, own, *emitted[i]) for i, own in enumerate(found)]
 
     def lookahead(self) -> list[Hypothesis]:
         """Choose rule and child tokens together at each node."""
-        scores, tokens = self._by_symbol()
+        scores, tokens = self.best_tokens()
         found = [self._derived(i, lookahead_choice, scores[i]) for i in range(len(self))]
         return [self._with(i, own, scores, tokens) for i, own in enumerate(found)]
 
@@ -106,7 +114,7 @@ class Grammars:
         drawn = []
         for index, generator in enumerate(generators):
             symbols = self._derived(index, sampled_choice(generator))
-            log_probs = self.emissions.log_probs(index, np.array(symbols) - self._offset)
+            log_probs = self.emissions.log_probs(index, np.array(symbols) - self.offset)
             tokens = draw_rows(log_probs, generator)
             scores = log_probs[np.arange(len(tokens)), tokens]
             drawn.append(self._hypothesis(index, symbols, scores, tokens))
@@ -119,7 +127,7 @@ class Grammars:
         """
         if not len(self):
             return []
-        scores, tokens = self._by_symbol()
+        scores, tokens = self.best_tokens()
         table = self.tabulate(scores if joint else np.zeros_like(scores), max(limits))
         by_length = table.scores.tolist()
         if joint:
@@ -132,6 +140,17 @@ class Grammars:
             found = [[paths[i][length - 1] for length in lengths] for i, lengths in enumerate(chosen)]
         return [[self._with(i, own, scores, tokens) for own in sentence] for i, sentence in enumerate(found)]
 
+    def best_tokens(self) -> tuple[Float[np.ndarray, "B m"], Int64[np.ndarray, "B m"]]:
+        """Return score and token of the best emission of every symbol; -inf where there is none."""
+        scores, tokens = self.emissions.everywhere()
+        before = ((0, 0), (self.offset, 0))
+        return np.pad(scores, before, constant_values=-np.inf), np.pad(tokens, before)
+
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "m T"]:
+        """Return log-probabilities of some tokens at every symbol of a sentence, allowed or not."""
+        found = self.emissions.columns(index, tokens)
+        return np.pad(found, ((self.offset, 0), (0, 0)), constant_values=-np.inf)
+
     def lattice(self, index: int, top: int) -> LatticeScores:
         """Return what is known of a sentence before it is decoded, with the best tokens of each node."""
         support = self.support(index)
@@ -140,22 +159,11 @@ class Grammars:
         size = support.chain_length
         chain = np.where(legal, self.chain[index, :size, :, :size], -np.inf)
         ids, log_probs = self.emissions.top(index, top)
-        states = support.num_nodes - self._offset
+        states = support.num_nodes - self.offset
         kind: Literal["dag", "pcfg"] = "dag" if self.is_graph else "pcfg"
         return LatticeScores(
             kind, support.prefix_depth, ids[:states], log_probs[:states], chain, self.prefix[index, :size]
         )
-
-    @property
-    def _offset(self) -> int:
-        """Symbol of node 0."""
-        return 1 - self.framing.first_node
-
-    def _by_symbol(self) -> tuple[Float[np.ndarray, "B m"], Int64[np.ndarray, "B m"]]:
-        """Return score and token of every symbol."""
-        scores, tokens = self.emissions.everywhere()
-        before = ((0, 0), (self._offset, 0))
-        return np.pad(scores, before, constant_values=-np.inf), np.pad(tokens, before)
 
     def _derived(
         self, index: int, choice: Chooser, token_scores: Float[np.ndarray, "m"] | None = None
@@ -173,7 +181,7 @@ class Grammars:
         ids = tuple(tokens.tolist())
         tree = ParseTree(self.support(index), symbols, ids)
         tree = tree.scored(self.chain[index], self.prefix[index], [float(score) for score in scores])
-        return Hypothesis(ids, tree.log_prob, tuple(s - self._offset for s in symbols), tree)
+        return Hypothesis(ids, tree.log_prob, tuple(s - self.offset for s in symbols), tree)
 
 
 def draw_rows(log_probs: Float[np.ndarray, "n V"], generator: np.random.Generator) -> Int64[np.ndarray, "n"]:

@@ -94,6 +94,13 @@ class ForcedPrefix:
         free = table.follow(node, state, self.automaton_state, rest, self.avoid)
         return derived(table.rules, nodes + free[0], ids + free[1], emitted + free[2])
 
+    def continuation(self, length: int) -> tuple[int, ...]:
+        """Return what follows the prefix in the best sentence of a length that has one."""
+        table, rest = self.continuations, length - len(self.ids)
+        stop, state = table.rules.chain_length, self.automaton_state
+        node, entered = best_join(self.front, stop, *table.tables, state, self.avoid, rest)
+        return tuple(table.follow(node, entered, state, rest, self.avoid)[1])
+
     def _given(self, node: int, state: int) -> tuple[list[int], list[int], list[float]]:
         """Return symbols, tokens and token scores of the prefix, if this state emits next."""
         if self.came is None:

@@ -65,11 +65,20 @@ class Search:
 
 
 @dataclass(frozen=True)
+class Round:
+    """A draft that was read by another model, eos included, and how many of its tokens were accepted."""
+
+    draft: tuple[int, ...]
+    accepted: int
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """A decoded sentence: its ids, the log-probability of it with its structure, and that structure.
 
-    `nodes[i]` is the node (symbol, vertex or slot) that emitted token i; `tree` is there for grammars.
-    `passes` are the ids after each pass, where a sentence is written in several.
+    `nodes[i]` is the node (symbol, vertex or slot) that emitted token i; `tree` is there for grammars,
+    `passes` (the ids after each) for sentences written in several passes, and `rounds` for those that were
+    drafted and verified.
     """
 
     ids: tuple[int, ...]
@@ -77,6 +86,7 @@ class Hypothesis:
     nodes: tuple[int, ...]
     tree: ParseTree | None = None
     passes: tuple[tuple[int, ...], ...] = ()
+    rounds: tuple[Round, ...] = ()
 
     def normalised_score(self, length_penalty: float) -> float:
         """`score / L^β`, by which hypotheses of different lengths are compared."""

@@ -74,14 +74,27 @@ class KeyValueCache:
         self.capacity = capacity  # at first
         self.used = 0
         self._buffer: Tensor | None = None  # B C 2 H E
+        self._ends: Tensor | None = None  # B
 
     def append(self, new: Float[Tensor, "B Q 2 H E"]) -> Float[Tensor, "B S 2 H E"]:
-        """Add keys and values, and return all that there are."""
-        end = self.used + new.shape[1]
+        """Add keys and values, and return all that there are.
+
+        Behind a `rewind`, sentences have different lengths: what lies beyond them is rubbish, though finite.
+        """
+        ends, self._ends = self._ends, None
+        end = (self.used if ends is None else int(ends.max())) + new.shape[1]
         buffer = self._with_room(new, end)
-        buffer[:, self.used : end] = new
+        if ends is None:
+            buffer[:, self.used : end] = new
+        else:
+            sentence = torch.arange(len(new), device=new.device).unsqueeze(1)
+            buffer[sentence, ends.unsqueeze(1) + torch.arange(new.shape[1], device=new.device)] = new
         self._buffer, self.used = buffer, end
         return buffer[:, :end]
+
+    def rewind(self, lengths: Int[Tensor, "B"]) -> None:
+        """Forget all but the first `lengths[b]` of each sentence; what is appended next follows these."""
+        self._ends = lengths
 
     def select(self, rows: Int[Tensor, "R"]) -> None:
         """Keep these sentences only."""
@@ -92,7 +105,7 @@ class KeyValueCache:
         old = self._buffer
         if old is not None and end <= old.shape[1]:
             return old
-        buffer = new.new_empty(new.shape[0], max(self.capacity, 2 * self.used, end), *new.shape[2:])
+        buffer = new.new_zeros(new.shape[0], max(self.capacity, 2 * self.used, end), *new.shape[2:])
         if old is not None:
             buffer[:, : self.used] = old[:, : self.used]
         return buffer

@@ -85,6 +85,11 @@ class Embeddings(nn.Module):
         embedded: Tensor = self.dropout(self.tokens(ids) + self.target_positions(1, position))
         return embedded
 
+    def target_at(self, ids: Int[Tensor, "B Q"], positions: Int[Tensor, "B Q"]) -> Float[Tensor, "B Q D"]:
+        """Embed tokens that stand at any positions."""
+        embedded: Tensor = self.dropout(self.tokens(ids) + self.target_positions.weight[positions])
+        return embedded
+
 
 def sinusoids(positions: int, width: int) -> Float[Tensor, "positions width"]:
     """Sines in even columns and cosines in odd ones, of wavelengths from 2π to 10000 · 2π."""

@@ -122,6 +122,11 @@ class DecoderCache:
     memory: list[Float[Tensor, "B N 2 H E"]]
     memory_bias: Float[Tensor, "B 1 1 N"] | None
 
+    def rewind(self, lengths: Int[Tensor, "B"]) -> None:
+        """Forget all but the first `lengths[b]` inputs of each sentence."""
+        for past in self.past:
+            past.rewind(lengths)
+
     def select(self, rows: Int[Tensor, "R"]) -> None:
         """Keep these sentences only."""
         for past in self.past:

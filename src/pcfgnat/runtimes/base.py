@@ -182,6 +182,22 @@ class NextTokens:
     end: Float[np.ndarray, "B Q"]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a model expects behind each of Q tokens that it has read of B sentences.
+
+    best:             the most probable next token
+    best_log_probs:   its log-probability
+    given_log_probs:  that of the next token that was given
+    end:              that of the end
+    """
+
+    best: Int64[np.ndarray, "B Q"]
+    best_log_probs: Float[np.ndarray, "B Q"]
+    given_log_probs: Float[np.ndarray, "B Q"]
+    end: Float[np.ndarray, "B Q"]
+
+
 @runtime_checkable
 class Stepper(Protocol):
     """Encoded sources, and all tokens that hypotheses have read so far."""
@@ -193,6 +209,18 @@ class Stepper(Protocol):
 
         `visible[b, q]` marks the tokens of hypothesis q among all S that sentence b has read, the new ones
         last; None: all of them. Special tokens other than the end are never among the next ones.
+        """
+
+    def read(
+        self,
+        tokens: Int64[np.ndarray, "B Q"],
+        following: Int64[np.ndarray, "B Q"],
+        kept: Int64[np.ndarray, "B"],
+    ) -> Reading:
+        """Read Q consecutive tokens of each sentence, behind the first `kept[b]` that it has read.
+
+        What it has read beyond these is forgotten. `following` are the tokens whose probability is asked for.
+        Special tokens other than the end are never the best. Not to be mixed with `step`.
         """
 
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
@@ -209,3 +237,8 @@ class Steps(Runtime, Protocol):
 
     def start(self, sources: Sources) -> Stepper:
         """Encode sources; nothing has been read of their translations."""
+
+
+@runtime_checkable
+class Drafts(Tables, Steps, Protocol):
+    """Both: grammars that propose, and a model that reads proposals."""

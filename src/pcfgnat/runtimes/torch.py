@@ -26,13 +26,15 @@ from pcfgnat.networks import (
 )
 from pcfgnat.networks.ctc import BLANK
 from pcfgnat.networks.emissions import all_emissions, translation_distribution
-from pcfgnat.runtimes.base import NextTokens, Runtime, Sources
+from pcfgnat.runtimes.base import NextTokens, Reading, Runtime, Sources
 from pcfgnat.runtimes.torch_latents import TorchLatents
 from pcfgnat.structures import CTC
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import best_allowed
 from pcfgnat.structures.emissions import TensorEmissions, as_array
 from pcfgnat.text.special import SPECIAL_TOKENS
+
+CHUNK_ROWS = 1024  # states whose tokens are scored together
 
 
 class TorchRuntime:
@@ -283,6 +285,36 @@ class TorchStepper:
             best, following = log_probs.topk(min(width or vocabulary, vocabulary), dim=2)
             end = log_probs[:, :, SPECIAL_TOKENS.eos]
             return NextTokens(best.cpu().numpy(), following.cpu().numpy(), end.cpu().numpy())
+
+    def read(
+        self,
+        tokens: Int64[np.ndarray, "B Q"],
+        following: Int64[np.ndarray, "B Q"],
+        kept: Int64[np.ndarray, "B"],
+    ) -> Reading:
+        """Read Q consecutive tokens of each sentence, behind the first `kept[b]` that it has read."""
+        network = self._network
+        with inference(network), torch.inference_mode():
+            ids, given, ends = (
+                torch.from_numpy(array).to(network.device) for array in (tokens, following, kept)
+            )
+            place = ends.unsqueeze(1) + torch.arange(ids.shape[1], device=ids.device)  # B Q
+            known = torch.arange(int(ends.max()) + ids.shape[1], device=ids.device)
+            positions = place.clamp(max=network.embeddings.target_positions.limit - 1)  # of padding
+            self._cache.rewind(ends)
+            embedded = network.embeddings.target_at(ids, positions)
+            states = network.decoder.step(embedded, known <= place.unsqueeze(2), self._cache)
+            chunks = (torch.split(rows, CHUNK_ROWS) for rows in (states.flatten(0, 1), given.flatten()))
+            parts = [self._read(*chunk) for chunk in zip(*chunks, strict=True)]
+            found = (torch.cat(part).view(tokens.shape).cpu().numpy() for part in zip(*parts, strict=True))
+            return Reading(*found)
+
+    def _read(self, states: Float[Tensor, "R D"], given: Int64[Tensor, "R"]) -> tuple[Tensor, ...]:
+        """Return what a `Reading` holds, of some rows."""
+        log_probs = self._network.token_log_probs(states).index_fill(1, self._banned, -torch.inf)
+        best, following = log_probs.topk(1, dim=1)
+        asked = log_probs.gather(1, given.unsqueeze(1)).squeeze(1)
+        return following[:, 0], best[:, 0], asked, log_probs[:, SPECIAL_TOKENS.eos]
 
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
         """Keep these sentences only."""

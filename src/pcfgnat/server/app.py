@@ -130,13 +130,13 @@ def _add_api(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.post("/explain", response_model=ExplainResponse, responses=PROBLEMS, summary="Explain a translation")
     async def explain(wanted: ExplainRequest, request: Request) -> Response:
-        """Give every node that the translation of a text could have used, with its best tokens and rules."""
+        """Return every node that the translation could have used, with its best tokens and rules."""
         require_key(request)
         return JSONResponse(await service.explain(wanted, request))
 
     @app.get("/models", response_model=Models, summary="List the models")
     async def models() -> Response:
-        """Say which models there are and what they can do; the first is the default."""
+        """Return which models there are and what they can do; the first is the default."""
         known = Models(models=[model.facts for model in service.models.values()])
         return JSONResponse(known.model_dump())
 
@@ -147,7 +147,7 @@ def _add_api(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
     async def metrics(request: Request) -> Response:
-        """Give requests, times, sizes of batches and lengths of queues in Prometheus' text format."""
+        """Return requests, times, sizes of batches and lengths of queues in Prometheus' text format."""
         require_key(request)
         return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
 

@@ -1,5 +1,7 @@
 """A model on the server: what it is, and what its thread does."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,9 @@ from pcfgnat.runtimes.onnx import OnnxOptions
 from pcfgnat.server.schemas import ModelCard, ModelFacts
 from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, model_directory
 from pcfgnat.translator.lattice import lattice_of
+
+BUNDLED_NAME = "en-de"
+NAME = re.compile(r"[\w.→-]{1,100}")
 
 
 @dataclass(frozen=True)
@@ -81,3 +86,21 @@ def facts_of(
         max_source_tokens=translator.runtime.max_source_length,
         card=ModelCard(licence=card.licence, data=card.data, limits=card.limits),
     )
+
+
+def named_models(entries: Sequence[str], bundled: bool = False) -> dict[str, Path | None]:
+    """Read `[name=]dir` entries; without any there is the bundled model."""
+    places: dict[str, Path | None] = {}
+    for entry in entries:
+        name, equals, place = entry.partition("=")
+        if not equals or "/" in name:
+            name, place = Path(entry).resolve().name, entry
+        if not place or not NAME.fullmatch(name):
+            expected = "DIR or NAME=DIR, the name of letters, digits, '.', '_' and '-'"
+            raise ValueError(f"--model must be {expected}, got {entry!r}")
+        if name in places:
+            raise ValueError(f"every --model must have its own name, got {name!r} twice; use NAME=DIR")
+        places[name] = Path(place)
+    if bundled and BUNDLED_NAME in places:
+        raise ValueError(f"--bundled is called {BUNDLED_NAME!r}, so no --model may have that name")
+    return {**places, BUNDLED_NAME: None} if bundled or not places else places

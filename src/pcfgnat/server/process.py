@@ -118,3 +118,14 @@ class Supervisor:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take the port before models are loaded, so that one in use is found at once."""
+    if not 0 <= port <= 65535:
+        raise ValueError(f"--port must be between 0 and 65535, got {port}")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise ValueError(f"--host must be an address of this machine, got {host!r}") from error
+    return socket.create_server(address[:2], family=family, backlog=2048)

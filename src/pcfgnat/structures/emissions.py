@@ -52,6 +52,10 @@ class TensorEmissions:
         log_probs, ids = self.emit[index].topk(min(count, self.emit.shape[2]))
         return ids.cpu().numpy(), as_array(log_probs)
 
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node of a sentence, allowed or not."""
+        return as_array(self.emit[index][:, torch.from_numpy(tokens).to(self.emit.device)])
+
     @cached_property
     def _best(self) -> tuple[Float[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:
         with torch.no_grad():

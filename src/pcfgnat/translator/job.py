@@ -20,7 +20,13 @@ def job_record(translator: Translator, directory: Path, chunk: int) -> dict[str,
     if record["runtime"] == "onnx":
         exported = describe_model(directory if is_exported(directory) else directory / ONNX)
         record["exported"] = _digest(to_dict(exported))
-    if record["precision"] == "int8":  # scales of activations depend on the other sentences of a batch
+    verifier = None if translator.loaded is None else translator.loaded.verifier
+    if verifier is not None:
+        record["verifier_network"] = _digest({"network": verifier.network})
+    if "int8" in (
+        record["precision"],
+        record.get("verifier_precision"),
+    ):  # scales of activations depend on the other sentences of a batch
         options = translator.options
         record["batch"] = f"{options.batch} sentences, {options.batch_tokens} tokens"
         record["window"] = f"{min(options.window, chunk)} of {chunk} lines"

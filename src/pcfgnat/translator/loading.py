@@ -1,14 +1,14 @@
 """From a directory to a runtime: checkpoints, exported models, run directories and the bundled model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pcfgnat.checkpoints.formats import METADATA as CHECKPOINT_METADATA
 from pcfgnat.checkpoints.formats import load_metadata
 from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Metadata
 from pcfgnat.config import ConfigError
-from pcfgnat.runtimes.base import Runtime
+from pcfgnat.runtimes.base import Runtime, Steps, Tables
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.runtimes.onnx.exported import (
     Exported,
@@ -17,6 +17,7 @@ from pcfgnat.runtimes.onnx.exported import (
     load_exported_metadata,
 )
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
+from pcfgnat.runtimes.paired import Paired
 from pcfgnat.storage.files import StorageError
 from pcfgnat.storage.regular import require_regular_files
 from pcfgnat.text import Tokenizer
@@ -35,6 +36,8 @@ class Loaded:
     runtime_name: what runs it
     origin:       checksum of its weights
     exact:        whether all tokens are looked at, rather than a shortlist
+    network:      its name and architecture
+    verifier:     the model that reads its drafts, if there is one
     """
 
     runtime: Runtime
@@ -44,6 +47,37 @@ class Loaded:
     origin: str
     precision: str
     exact: bool
+    network: dict[str, Any]
+    verifier: "Loaded | None" = None
+
+    def verified_by(self, verifier: "Loaded") -> "Loaded":
+        """Return both models as one, whose default strategy is `verify`."""
+        ours, theirs = str(self.network.get("name")), str(verifier.network.get("name"))
+        if not isinstance(self.runtime, Tables):
+            raise CheckpointError(f"the model that drafts must be a pcfg or dag network, got {ours}")
+        if not isinstance(verifier.runtime, Steps):
+            raise CheckpointError(f"the verifier must be an autoregressive network, got {theirs}")
+        if (expected := self.tokenizer.sha256) != (found := verifier.tokenizer.sha256):
+            raise CheckpointError(
+                f"the verifier must have the model's tokenizer: its sha256 must be {expected}, got {found}"
+            )
+        defaults = replace(self.defaults, strategy="verify")
+        runtime = Paired(self.runtime, verifier.runtime)
+        return replace(self, runtime=runtime, defaults=defaults, verifier=verifier)
+
+    def job(self) -> dict[str, str]:
+        """Return what translations depend on."""
+        job = {
+            "model": self.origin,
+            "tokenizer": self.tokenizer.sha256,
+            "runtime": self.runtime_name,
+            "precision": self.precision,
+            "exact": str(self.exact),
+        }
+        if self.verifier is None:
+            return job
+        theirs = {f"verifier_{name}": fact for name, fact in self.verifier.job().items() if name != "model"}
+        return job | {"verifier": self.verifier.origin} | theirs
 
 
 def bundled_model() -> Path:
@@ -97,7 +131,8 @@ def load_model(
         _check_origin(directory, found)
     running = onnx_runtime(found, onnx)
     exact, origin = running.shortlist is None, metadata.origin_sha256
-    return Loaded(running, found.tokenizer, metadata.decoding, "onnx", origin, metadata.precision, exact)
+    facts = (origin, metadata.precision, exact, metadata.network)
+    return Loaded(running, found.tokenizer, metadata.decoding, "onnx", *facts)
 
 
 def _load_checkpoint(directory: Path, device: str) -> Loaded:
@@ -107,8 +142,8 @@ def _load_checkpoint(directory: Path, device: str) -> Loaded:
     checkpoint = Checkpoint.open(directory)
     metadata = checkpoint.metadata
     runtime = torch_runtime(checkpoint.network(device=device))
-    origin = metadata.weights_sha256
-    return Loaded(runtime, checkpoint.tokenizer, metadata.decoding, "torch", origin, "float32", exact=True)
+    facts = (metadata.weights_sha256, "float32", True, metadata.network)
+    return Loaded(runtime, checkpoint.tokenizer, metadata.decoding, "torch", *facts)
 
 
 def describe_model(directory: Path) -> Metadata | ExportedMetadata:

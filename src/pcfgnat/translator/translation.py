@@ -12,17 +12,49 @@ from pcfgnat.text import Tokenizer
 
 
 @dataclass(frozen=True)
+class Verification:
+    """How a translation was drafted and verified: in rounds, of so many drafted tokens that were accepted.
+
+    drafts:   the pieces that each round's draft proposed, eos included
+    accepted: how many of them were accepted
+    """
+
+    drafts: tuple[tuple[str, ...], ...]
+    accepted: tuple[int, ...]
+
+    @classmethod
+    def from_hypothesis(cls, hypothesis: Hypothesis, tokenizer: Tokenizer) -> "Verification | None":
+        """Read the rounds of what a model found, if there are any."""
+        rounds = hypothesis.rounds
+        drafts = tuple(tuple(tokenizer.pieces(one.draft)) for one in rounds)
+        return cls(drafts, tuple(one.accepted for one in rounds)) if rounds else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        pairs = zip(self.drafts, self.accepted, strict=True)
+        return {
+            "rounds": len(self.drafts),
+            "accepted": sum(self.accepted),
+            "drafts": [{"pieces": list(draft), "accepted": accepted} for draft, accepted in pairs],
+        }
+
+
+@dataclass(frozen=True)
 class Candidate:
     """One way to translate a text.
 
     `score` is the natural logarithm of its probability, with the tree if there is one; `pieces` are the
-    subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one.
+    subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one;
+    `verification` is there for translations that were drafted and verified; `passes` are the pieces after
+    each pass, of translations that were written in several.
     """
 
     text: str
     score: float
     pieces: tuple[str, ...]
     tree: ParseTree | None = None
+    verification: Verification | None = None
+    passes: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -33,7 +65,10 @@ class Candidate:
         tree, words = hypothesis.tree, tokenizer.pieces(hypothesis.ids)
         if tree is not None:
             tree = tree.with_words(words)
-        return cls(tokenizer.decode(hypothesis.ids), float(hypothesis.score), tuple(words[1:-1]), tree)
+        verification = Verification.from_hypothesis(hypothesis, tokenizer)
+        text = tokenizer.decode(hypothesis.ids)
+        passes = tuple(tuple(tokenizer.pieces(ids)[1:-1]) for ids in hypothesis.passes)
+        return cls(text, float(hypothesis.score), tuple(words[1:-1]), tree, verification, passes)
 
     @classmethod
     def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":
@@ -47,6 +82,10 @@ class Candidate:
         data: dict[str, Any] = {"text": self.text, "score": _finite(self.score), "pieces": list(self.pieces)}
         if self.tree is not None:
             data["tree"] = json.loads(self.tree.to_json())
+        if self.verification is not None:
+            data["verification"] = self.verification.to_dict()
+        if self.passes:
+            data["passes"] = [list(pieces) for pieces in self.passes]
         return data
 
 
@@ -66,6 +105,8 @@ class Translation:
     alternatives: tuple[Candidate, ...] = ()
     parts: tuple["Translation", ...] = ()
     notes: tuple[str, ...] = ()
+    verification: Verification | None = None
+    passes: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -73,7 +114,8 @@ class Translation:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The translation and its alternatives, best first."""
-        return (Candidate(self.text, self.score, self.pieces, self.tree), *self.alternatives)
+        best = Candidate(self.text, self.score, self.pieces, self.tree, self.verification, self.passes)
+        return (best, *self.alternatives)
 
     @property
     def trees(self) -> tuple[ParseTree, ...]:
@@ -96,7 +138,9 @@ class Translation:
     def from_candidates(cls, source: str, candidates: Sequence[Candidate]) -> "Translation":
         """Take the first candidate, and the others as alternatives."""
         best, *others = candidates
-        return cls(source, best.text, best.score, best.pieces, best.tree, tuple(others))
+        verification = best.verification
+        found = (best.text, best.score, best.pieces, best.tree)
+        return cls(source, *found, tuple(others), verification=verification, passes=best.passes)
 
     @classmethod
     def joined(cls, source: str, parts: Sequence["Translation"], note: str) -> "Translation":

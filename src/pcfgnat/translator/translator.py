@@ -80,13 +80,18 @@ class Translator:
         options: TranslateOptions | None = None,
         runtime: RuntimeName = "auto",
         onnx: OnnxOptions | None = None,
+        verifier: Path | str | None = None,
     ) -> "Translator":
         """Load a checkpoint, an exported model or the result of a training run; by default the bundled model.
 
         `device` is a torch.device or its name. A checkpoint that has the same model exported, in a directory
-        `onnx` inside it, runs on onnxruntime where that is installed, unless `runtime` says otherwise.
+        `onnx` inside it, runs on onnxruntime where that is installed, unless `runtime` says otherwise. A
+        `verifier` is an autoregressive model of the same tokenizer, which reads the drafts of a grammar or
+        graph.
         """
         loaded = load_model(model_directory(directory), str(device), runtime, onnx)
+        if verifier is not None:
+            loaded = loaded.verified_by(load_model(model_directory(verifier), str(device), runtime, onnx))
         return cls(loaded.runtime, loaded.tokenizer, loaded.defaults, options, loaded)
 
     def with_options(self, options: TranslateOptions) -> "Translator":
@@ -98,11 +103,7 @@ class Translator:
         if self.loaded is None:
             raise ValueError("only a translator of a model that was loaded can be resumed")
         job = {
-            "model": self.loaded.origin,
-            "tokenizer": self.tokenizer.sha256,
-            "runtime": self.loaded.runtime_name,
-            "precision": self.loaded.precision,
-            "exact": str(self.loaded.exact),
+            **self.loaded.job(),
             "strategy": strategy_text(self.strategy),
             "length_penalty": str(self.request.length_penalty),
             "results": str(self.request.results),

@@ -6,9 +6,10 @@ from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, Shape, Sh
 from pcfgnat.runtimes.onnx.one_pass import OnnxFrames, OnnxTables
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
 from pcfgnat.runtimes.onnx.slots import OnnxOpenFrames, OnnxSlots, OnnxVisibleSlots
+from pcfgnat.runtimes.onnx.steps import OnnxSteps
 
 # what runs an exported network, by the network's name
-ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxOpenFrames]] = {
+ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxOpenFrames | OnnxSteps]] = {
     "pcfg": OnnxTables,
     "dag": OnnxTables,
     "ctc": OnnxFrames,
@@ -16,6 +17,7 @@ ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxOpenFram
     "cmlmc": OnnxSlots,
     "imputer": OnnxOpenFrames,
     "disco": OnnxVisibleSlots,
+    "autoregressive": OnnxSteps,
 }
 
 

@@ -64,6 +64,15 @@ class Embedded:
         """Return the positions of so many canvases, without any token."""
         return self._on_canvas(np.zeros((canvases, width, self.width), dtype=np.float32))
 
+    def targets(
+        self, ids: Int64[np.ndarray, "B Q"], positions: Int64[np.ndarray, "B Q"]
+    ) -> Float32[np.ndarray, "rows D"]:
+        """Return embedded tokens that stand at any positions."""
+        placed: np.ndarray = (
+            self._looked_up(self.tokens, self.scales, ids) + self._canvas_positions[positions]
+        )
+        return placed.astype(np.float32, copy=False).reshape(-1, self.width)
+
     def _on_canvas(self, canvas: np.ndarray) -> Float32[np.ndarray, "rows D"]:
         placed: np.ndarray = canvas + self._canvas_positions[: canvas.shape[1]]
         return placed.astype(np.float32, copy=False).reshape(-1, self.width)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Float32, Int64
@@ -59,6 +60,12 @@ class OutputLayer:
         normalised: np.ndarray = scores - np.log(np.exp(scores).sum(1, keepdims=True))
         return normalised.astype(np.float32, copy=False)
 
+    def weights(self, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "T D"]:
+        """Return the rows of the output matrix of some tokens."""
+        rows: np.ndarray = self.tokens[tokens].astype(np.float32)
+        scaled: np.ndarray = rows if self.scales is None else rows * self.scales[tokens, None]
+        return scaled
+
     def _all(self, rows: Float32[np.ndarray, "R D"]) -> Best:
         score, place, special = _normalised(self.exact()({"rows": rows}))
         return Best(score, place + SPECIAL, special)
@@ -96,9 +103,8 @@ class Emissions:
         """Return score and token of every node; -inf where there is none."""
         shape = self.states.shape[:2]
         score, token = np.full(shape, -np.inf, dtype=np.float32), np.zeros(shape, dtype=np.int64)
-        nodes = [np.arange(self.first, length) for length in self.lengths]
-        for index, (scores, tokens) in enumerate(self.at(nodes)):
-            score[index, nodes[index]], token[index, nodes[index]] = scores, tokens
+        for index, (nodes, found) in enumerate(zip(self._nodes, self._plain_everywhere, strict=True)):
+            score[index, nodes], token[index, nodes] = self._restricted(index, nodes, found)
         return score, token
 
     def at(
@@ -134,9 +140,30 @@ class Emissions:
         ids = np.argsort(-rows, axis=1, kind="stable")[:, :count]
         return ids, np.take_along_axis(rows, ids, 1)
 
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node of a sentence, allowed or not.
+
+        The normaliser of a node follows from its best token, whose log-probability is known.
+        """
+        nodes, best = self._nodes[index], self._plain_everywhere[index]
+        states = self.states[index, nodes]
+        normaliser = (states * self.layer.weights(best.token)).sum(1) - best.score
+        found = np.full((self.states.shape[1], len(tokens)), -np.inf, dtype=np.float32)
+        found[nodes] = states @ self.layer.weights(tokens).T - normaliser[:, None]
+        return found
+
     def rows(self, index: int, nodes: Int64[np.ndarray, "n"]) -> Float32[np.ndarray, "n V"]:
         """Return log-probabilities of all tokens at some nodes of a sentence, without any restriction."""
         return self.layer.log_probs(self.states[index, nodes], self.types[index] if self.types else None)
+
+    @cached_property
+    def _nodes(self) -> list[Int64[np.ndarray, "_"]]:
+        """The nodes of each sentence."""
+        return [np.arange(self.first, length) for length in self.lengths]
+
+    @cached_property
+    def _plain_everywhere(self) -> list[Best]:
+        return self.plain(self._nodes)
 
     def _ends(self, index: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the nodes that emit bos and eos, with these."""

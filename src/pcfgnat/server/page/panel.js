@@ -7,6 +7,7 @@ import { copyText, element } from "./dom.js";
 import { save, translationJson, treesPng } from "./downloads.js";
 import { direction, languageName } from "./language.js";
 import { nodeView } from "./node.js";
+import { passesView } from "./passes.js";
 import { treeView } from "./tree.js";
 
 const PAUSE = 150; // after the last change, in milliseconds
@@ -206,7 +207,7 @@ export class Panel {
     this.#showCandidate(candidates[0]);
   }
 
-  #showCandidate({ text, parts }) {
+  #showCandidate({ text, parts, passes }) {
     this.#closeNode();
     this.words = text.split(" ").filter(Boolean);
     this.#find(".translation").lang = this.model.target;
@@ -216,7 +217,9 @@ export class Panel {
     );
     this.#find(".trees").replaceChildren(...views);
     this.#find(".hint").hidden = !views.length;
-    if (!views.length) {
+    if (passes.length) {
+      this.#find(".trees").append(passesView(passes, this.model.target));
+    } else if (!views.length) {
       this.#find(".trees").append(element("p", { class: "faint" }, "This model builds no trees."));
     }
     this.#offerCopies({

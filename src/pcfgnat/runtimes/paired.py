@@ -1,0 +1,33 @@
+"""Two networks as one runtime: one proposes translations, the other reads them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pcfgnat.grammar.decoding import Grammars
+from pcfgnat.runtimes.base import Sources, Stepper, Steps, Tables
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A drafter and a verifier, which share a tokenizer; each may run in torch or on onnxruntime."""
+
+    drafter: Tables
+    verifier: Steps
+
+    @property
+    def max_source_length(self) -> int:
+        """The longest source that both can read, bos and eos included."""
+        return min(self.drafter.max_source_length, self.verifier.max_source_length)
+
+    @property
+    def max_target_length(self) -> int:
+        """The longest sentence that the verifier can write, bos and eos included."""
+        return self.verifier.max_target_length
+
+    def grammars(self, sources: Sources) -> Iterator[tuple[Sequence[int], Grammars]]:
+        """Yield the drafter's grammars."""
+        return self.drafter.grammars(sources)
+
+    def start(self, sources: Sources) -> Stepper:
+        """Encode sources by the verifier."""
+        return self.verifier.start(sources)
