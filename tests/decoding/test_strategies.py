@@ -32,6 +32,7 @@ from pcfgnat.decoding import (
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
+from pcfgnat.decoding.latents import LatentGreedy, LatentSample
 from pcfgnat.decoding.slots import SlotSample
 from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
@@ -39,6 +40,7 @@ from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import (
     FramesReader,
+    LatentsReader,
     Runtime,
     SlotScores,
     SlotsReader,
@@ -83,6 +85,13 @@ class OnlyVisibleSlots(OnlySlots):
         raise NotImplementedError
 
 
+class OnlyLatents(Bare):
+    max_latents = 8
+
+    def read_latents(self, sources: Sources) -> LatentsReader:
+        raise NotImplementedError
+
+
 class OnlySteps(Bare):
     max_target_length = 9
 
@@ -101,6 +110,7 @@ BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
     (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
+    (OnlyLatents(), [LatentGreedy, LatentSample]),
     (Bare(), []),
 ]
 

@@ -159,6 +159,7 @@ class Candidate(BaseModel):
     verification: Verification | None = Field(None, description="of models that have a verifier")
     svg: str | None = Field(None, description="the tree as a picture, if it was asked for")
     latex: str | None = Field(None, description="the tree for LaTeX's forest package, if it was asked for")
+    passes: list[list[str]] | None = Field(None, description="the pieces after each of several passes")
 
 
 class Word(BaseModel):
