@@ -27,7 +27,7 @@ class TorchLatents:
     @property
     def max_latents(self) -> int:
         """The greatest number of positions."""
-        return self._network.config.longest
+        return int(self._network.config.longest)
 
     def read_latents(self, sources: Sources) -> "TorchLatentsReader":
         """Encode sources."""
@@ -45,12 +45,12 @@ class TorchLatentsReader:
     @property
     def multiple(self) -> int:
         """Numbers of positions must be multiples of this."""
-        return self.network.config.flow.multiple
+        return int(self.network.config.flow.multiple)
 
     @property
     def width(self) -> int:
         """Size of a latent vector."""
-        return self.network.config.transformer.width
+        return int(self.network.config.transformer.width)
 
     def length_log_probs(self) -> Float[np.ndarray, "B L"]:
         """Return log-probabilities of the classes of lengths."""
