@@ -37,8 +37,8 @@ def by_hand(network: FlowSeqNetwork, batch: Batch, progress: float, smoothing: f
         found = network.inferred(memory, filled)
         noise = normal_noise(single.seeds, len(ids), found.mean.shape[2]) * (progress >= 0.2)
         z = found.mean + found.log_deviation.exp() * noise
-        own = Normal(found.mean, found.log_deviation.exp())
-        log_q = own.log_prob(z).sum()  # type: ignore[no-untyped-call]
+        posterior = Normal(found.mean, found.log_deviation.exp())
+        log_q = posterior.log_prob(z).sum()  # type: ignore[no-untyped-call]
         parts, log_det = network.prior(z, network.given(memory, filled.mask))
         standard = Normal(torch.zeros((), dtype=z.dtype), 1.0)
         log_p = sum(standard.log_prob(p).sum() for p in parts) + log_det.sum()  # type: ignore[no-untyped-call]
