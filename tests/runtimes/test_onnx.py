@@ -12,7 +12,7 @@ from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.decoding import Request, Strategy, parse_strategy, strategies_of
 from pcfgnat.export.onnx import ExportSettings, export_onnx
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.runtimes.base import Frames, Runtime, Slots, Tables
+from pcfgnat.runtimes.base import Frames, Runtime, Slots, Steps, Tables
 from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, Exported, OnnxOptions, OnnxRuntime, onnx_runtime
 from pcfgnat.runtimes.onnx.sessions import available_cores
 from pcfgnat.runtimes.torch import torch_runtime
@@ -173,6 +173,17 @@ def chances(runtime: Runtime, batch: list[list[int]]) -> list[np.ndarray]:
                 found += [scores.chain, scores.prefix[1:-1], grammars.emissions.log_probs(place, nodes)]
     elif isinstance(runtime, Frames):
         found += [slots.log_probs() for _, frames in runtime.frames(batch) for slots in frames]
+    elif isinstance(runtime, Steps):
+        stepper, tokens = runtime.start(batch), np.array([[2, 9, 20, 31]] * len(batch))
+        for place in range(4):
+            following = stepper.step(tokens[:, place : place + 1], None, None)
+            by_token = np.empty_like(following.log_probs)
+            np.put_along_axis(by_token, following.tokens, following.log_probs, 2)
+            found.append(by_token)
+        reading = runtime.start(batch).read(
+            tokens, tokens[:, ::-1].copy(), np.zeros(len(batch), dtype=np.int64)
+        )
+        found += [reading.best_log_probs, reading.end]
     else:
         assert isinstance(runtime, Slots)
         reader = runtime.read(batch)
@@ -207,7 +218,10 @@ def test_int8_does_not_depend_on_neighbours(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("int8", [False, True])
-@pytest.mark.parametrize(("name", "strategy"), [("depth 1", "viterbi"), ("ctc", "beam"), ("slots", "greedy")])
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [("depth 1", "viterbi"), ("ctc", "beam"), ("slots", "greedy"), ("autoregressive", "beam")],
+)
 def test_a_shortlist_keeps_to_its_types(name: str, strategy: str, tmp_path: Path, int8: bool) -> None:
     save_model(tmp_path / "model", name)
     few = Shortlist(np.array([7, 9], np.uint32), np.zeros(45, np.int64), np.zeros(0, np.uint32))
