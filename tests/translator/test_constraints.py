@@ -25,8 +25,7 @@ LONG = " ".join([SENTENCES[0], SENTENCES[1], SENTENCES[2]] * 8)
 def bundled(request: pytest.FixtureRequest) -> Translator:
     """The bundled model in torch, exported, and exported with its shortlist."""
     onnx = OnnxOptions(threads=1, exact=request.param != "shortlist")
-    runtime = "torch" if request.param == "torch" else "onnx"
-    return Translator.load(runtime=runtime, onnx=onnx)
+    return Translator.load(runtime="torch" if request.param == "torch" else "onnx", onnx=onnx)
 
 
 def words(text: str) -> list[str]:
