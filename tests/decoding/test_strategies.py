@@ -32,6 +32,7 @@ from pcfgnat.decoding import (
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
+from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotSample
 from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
@@ -94,6 +95,15 @@ class Both(OnlyTables, OnlySteps):
     """Grammars that propose and a model that reads."""
 
 
+class OnlySearches(Bare):
+    max_target_length = 9
+
+    def search(
+        self, sources: Sources, limits: Sequence[int], size: int, length_penalty: float
+    ) -> list[list[Hypothesis]]:
+        raise NotImplementedError
+
+
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample, MinimumRisk]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
@@ -101,6 +111,7 @@ BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
     (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
+    (OnlySearches(), [SearchedBeam, SearchedGreedy]),
     (Bare(), []),
 ]
 

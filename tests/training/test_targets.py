@@ -132,7 +132,5 @@ def test_what_cannot_be_is_named(several: Path, tmp_path: Path) -> None:
         train(small_run(several, tmp_path / "run", "targets=log_sum", "objective.name=oaxe"))
     with write_corpus(tmp_path / "single", 20) as writer:
         writer.add([([2, 5, 3], [2, 6, 3]), ([2, 7, 3], [2, 6, 3])])
-    with pytest.raises(
-        TrainingError, match=r"targets=mixture needs sources with .*, got 2 different"
-    ):
+    with pytest.raises(TrainingError, match=r"targets=mixture needs sources with .*, got 2 different"):
         TrainingPairs(ParallelCorpus(tmp_path / "single"), "mixture")
