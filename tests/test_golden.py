@@ -26,6 +26,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "dag": GLANCING,
     "ctc": PLAIN,
     "slots": PLAIN,
+    "cmlmc": {"name": "cmlmc"},
 }
 RECORDED = {
     "autoregressive": [3.288892, 3.027352, 3.072308, 2.876685, 2.77318],
@@ -33,6 +34,7 @@ RECORDED = {
     "dag": [2.376167, 2.449808, 2.395486, 2.384747, 2.404926],
     "ctc": [5.986717, 5.582781, 5.420113, 5.396227, 5.020037],
     "slots": [2.849732, 3.120162, 2.723859, 2.481426, 2.523543],
+    "cmlmc": [4.002161, 3.351699, 3.315256, 3.420383, 3.487858],
 }
 # two unequal batches, each of sources and targets
 BATCHES = [

@@ -18,6 +18,7 @@ DOCUMENTS = [
     "docs/LOG.md",
     "docs/analysis.md",
     "docs/benchmarks.md",
+    "docs/decoding.md",
     "docs/onnx.md",
     "docs/pictures.md",
     "docs/reference/settings.md",

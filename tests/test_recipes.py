@@ -65,6 +65,8 @@ def test_there_is_one_for_every_model_and_every_corpus_of_the_paper() -> None:
 def test_runs(recipe: str, data: Path, tmp_path: Path) -> None:
     sizes = {"width": 32, "ffn": 32, "heads": 4, "layers_encoder": 1, "layers_decoder": 1}
     changes = [f"network.transformer.{name}={value}" for name, value in sizes.items()]
+    if recipe.endswith("flowseq"):
+        changes += ["network.flow.steps=[1, 1]"]
     result = train(few_steps(recipe, data, tmp_path / "run", changes))
     assert (result.step, result.interrupted) == (2, False)
     assert result.final is not None

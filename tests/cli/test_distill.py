@@ -96,7 +96,8 @@ def test_a_job_is_resumed_with_the_runtime_that_it_was_started_with(
 ) -> None:
     distilled(capsys, world.teacher, tmp_path, "--decode", "greedy", "--runtime", "torch")
     assert distilled(capsys, world.teacher, tmp_path, "--decode", "greedy")[1].job["runtime"] == "torch"
-    arguments = ["--model", world.teacher, "--input", tmp_path / "source.txt", "--output", tmp_path / "out"]
+    arguments: list[str | Path] = ["--model", world.teacher, "--input", tmp_path / "source.txt"]
+    arguments += ["--output", tmp_path / "out"]
     message = error(
         capsys,
         "distill",

@@ -14,7 +14,7 @@ from pcfgnat.text.special import SPECIAL_TOKENS
 from tests.decoding.of_networks import BY_LENGTH, PAIRS, REFINED, SEARCHES, STRATEGIES
 from tests.support.decoded import swept, translated
 from tests.support.sentences import BOS, EOS, ids, scores, sentences
-from tests.support.zoo import NAMES, any_network, autoregressive, made
+from tests.support.zoo import CANVAS, NAMES, any_network, made
 
 every_network = pytest.mark.parametrize("name", NAMES)
 every_strategy = pytest.mark.parametrize(("name", "strategy"), PAIRS)
@@ -22,7 +22,7 @@ every_search = pytest.mark.parametrize(("name", "strategy"), SEARCHES)
 by_length = pytest.mark.parametrize(("name", "strategy"), BY_LENGTH)
 of_a_canvas = pytest.mark.parametrize(
     ("name", "strategy"),
-    [pair for pair in PAIRS if pair[0] != "autoregressive" and pair[1] not in REFINED],
+    [pair for pair in PAIRS if pair[0] in CANVAS and pair[1] not in REFINED],
 )
 
 
@@ -35,7 +35,7 @@ def test_strategies_follow_from_what_the_runtime_offers(name: str) -> None:
 
 @every_search
 def test_decoding_in_a_batch_gives_what_decoding_alone_gives(name: str, strategy: str) -> None:
-    network = autoregressive() if name == "autoregressive" else made(name, copy_input=True)
+    network = made(name, copy_input=True) if name in CANVAS else any_network(name)
     sources = sentences(7, 2, 5, 9, 3, 4, 2)
     together = translated(network, strategy, sources)
     alone = [translated(network, strategy, [source])[0] for source in sources]

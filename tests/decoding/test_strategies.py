@@ -32,7 +32,11 @@ from pcfgnat.decoding import (
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
+<<<<<<< HEAD
 from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
+=======
+from pcfgnat.decoding.latents import LatentGreedy, LatentSample
+>>>>>>> main
 from pcfgnat.decoding.slots import SlotSample
 from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
@@ -40,6 +44,7 @@ from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import (
     FramesReader,
+    LatentsReader,
     Runtime,
     SlotScores,
     SlotsReader,
@@ -84,6 +89,13 @@ class OnlyVisibleSlots(OnlySlots):
         raise NotImplementedError
 
 
+class OnlyLatents(Bare):
+    max_latents = 8
+
+    def read_latents(self, sources: Sources) -> LatentsReader:
+        raise NotImplementedError
+
+
 class OnlySteps(Bare):
     max_target_length = 9
 
@@ -111,7 +123,11 @@ BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
     (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
+<<<<<<< HEAD
     (OnlySearches(), [SearchedBeam, SearchedGreedy]),
+=======
+    (OnlyLatents(), [LatentGreedy, LatentSample]),
+>>>>>>> main
     (Bare(), []),
 ]
 

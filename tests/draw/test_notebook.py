@@ -48,7 +48,7 @@ def test_alternatives_can_be_unfolded() -> None:
 
 def test_parts_and_notes() -> None:
     parts = [Translation.from_candidates(source, [candidate(f"{source}!")]) for source in ("a", "b")]
-    shown = Elements(Translation.joined("a b", parts, "split into 2 pieces")._repr_html_())
+    shown = Elements(Translation.joined("a b", parts, [" ", ""], ("split into 2 pieces",))._repr_html_())
     assert shown.tags.count("svg") == 2
     assert "split into 2 pieces" in shown.text
     assert "a! b!" in shown.text
@@ -64,6 +64,6 @@ def test_without_a_tree() -> None:
 def test_everything_is_escaped() -> None:
     words = ("<s>", *(f"▁{ATTACK}",) * 7, "</s>")
     part = Translation.from_candidates(ATTACK, [candidate(ATTACK, words), candidate(ATTACK, words)])
-    shown = Elements(Translation.joined(ATTACK, [part, part], ATTACK)._repr_html_())
+    shown = Elements(Translation.joined(ATTACK, [part, part], [" ", ""], (ATTACK,))._repr_html_())
     assert "script" not in shown.tags
     assert shown.text.count(ATTACK) > 10

@@ -41,6 +41,7 @@ from pcfgnat.text import (
     Tokenizer,
     write_corpus,
 )
+from pcfgnat.text.glossary import read_glossary, terms_in
 from pcfgnat.training.recipe import resolve_recipe
 from pcfgnat.training.record.logs import CsvLog
 from pcfgnat.training.record.state import RunState, StateStore
@@ -286,9 +287,17 @@ class Record(Target):
             pass
 
 
+class Glossary(Target):
+    def seeds(self) -> list[bytes]:
+        return ["house\tGebäude\n\nNew York\tNeu York\n".encode()]
+
+    def check(self, content: bytes) -> None:
+        terms_in("The house in New York.", read_glossary(self.written("terms.tsv", content)))
+
+
 TARGETS: tuple[type[Target], ...] = (
     *(Config, Metadata, OldMetadata, ExportedMetadata, ExportedTable, StrategyText, Weights),
-    *(SentencePiece, Subwords, Text, Tree, Corpus, Log, State, Record),
+    *(SentencePiece, Subwords, Text, Tree, Corpus, Log, State, Record, Glossary),
 )
 
 

@@ -19,8 +19,8 @@ every_network = pytest.mark.parametrize("name", ["pcfg", "pcfg of depth 2", "dag
 
 def batch(rows: list[int], groups: list[int] | None) -> Batch:
     pairs = [(SOURCES[0] if GROUPS[row] == 0 else SOURCES[2], TARGETS[row]) for row in rows]
-    sides = (Padded.from_lists([pair[side] for pair in pairs]) for side in (0, 1))
-    return Batch(*sides, None, None if groups is None else torch.tensor(groups))
+    source, target = (Padded.from_lists([pair[side] for pair in pairs]) for side in (0, 1))
+    return Batch(source, target, None, None if groups is None else torch.tensor(groups))
 
 
 @every_network

@@ -5,7 +5,8 @@ import re
 import pytest
 import torch
 
-from pcfgnat.objectives import OBJECTIVES, CrossEntropy, Likelihood, Objective, ObjectiveError, Step
+from pcfgnat.networks import Batch
+from pcfgnat.objectives import OBJECTIVES, CrossEntropy, FlowSeq, Likelihood, Objective, ObjectiveError, Step
 from tests.support.sentences import batch_of
 from tests.support.zoo import GLANCING, NAMES, any_network
 
@@ -38,8 +39,9 @@ def test_what_does_not_fit_is_refused_in_one_line(name: str, objective: Objectiv
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_is_the_objective_s_loss_and_the_network_s_weights(name: str) -> None:
-    network, batch = any_network(name), batch_of((5, 4), (3, 2))
-    objective = CrossEntropy() if name == "autoregressive" else GLANCING
+    network, pairs = any_network(name), batch_of((5, 4), (3, 2))
+    batch = Batch(pairs.source, pairs.target, torch.tensor([1, 2]))
+    objective = {"autoregressive": CrossEntropy(), "flowseq": FlowSeq()}.get(name, GLANCING)
     step = Step(network, objective)
     assert {id(weight) for weight in step.parameters()} == {id(weight) for weight in network.parameters()}
     assert torch.equal(step(batch, 0.0).value, objective.loss(network, batch, 0.0).value)

@@ -132,7 +132,7 @@ def test_models(client: TestClient) -> None:
     assert (first["name"], first["kind"], first["source"], first["target"]) == ("en-de", "pcfg", "en", "de")
     assert first["strategy"] == "viterbi"
     assert first["strategy"] in first["strategies"]
-    assert first["penalised_strategies"] == ["viterbi", "joint-viterbi"]
+    assert first["penalised_strategies"] == ["viterbi", "joint-viterbi", "mbr"]
     assert "tatoeba.org" in first["card"]["licence"]
     assert first["card"]["limits"].startswith("BLEU")
     assert second["name"] == "echo"

@@ -19,6 +19,8 @@ from pcfgnat.networks import (
     DAGNetwork,
     DiscoConfig,
     DiscoNetwork,
+    FlowSeqConfig,
+    FlowSeqNetwork,
     ImputerNetwork,
     Network,
     PCFGConfig,
@@ -28,6 +30,7 @@ from pcfgnat.networks import (
     SlotsNetwork,
 )
 from pcfgnat.nn import LinkConfig, TransformerConfig
+from pcfgnat.nn.flow import FlowConfig
 from pcfgnat.objectives import Glancing, Likelihood
 from tests.support.sentences import VOCABULARY
 
@@ -62,7 +65,7 @@ CANVAS: dict[str, Builder] = {
     "imputer": lambda t, copy: ImputerNetwork(CTCConfig(t, copy), VOCABULARY),
     "disco": lambda t, copy: DiscoNetwork(DiscoConfig(t, copy), VOCABULARY),
 }
-NAMES = [*CANVAS, "autoregressive"]
+NAMES = [*CANVAS, "autoregressive", "flowseq"]
 
 GLANCING = Likelihood(Glancing(0.5, 0.1))  # of the paper
 
@@ -86,7 +89,20 @@ def autoregressive(
     return opinionated(AutoregressiveNetwork(AutoregressiveConfig(transformer), vocabulary))
 
 
+def flowseq(transformer: TransformerConfig = UNDROPPED, seed: int = 0) -> FlowSeqNetwork:
+    """A network of latents, whose flows are far from the identity."""
+    torch.manual_seed(seed)
+    flow = FlowConfig((1, 1), ffn=8, heads=2)
+    network = opinionated(FlowSeqNetwork(FlowSeqConfig(transformer, 1, 0.0, flow), VOCABULARY))
+    for weight in network.prior.parameters():
+        weight.data += 0.1 * torch.randn_like(weight)
+    network.length.bias.data[SAME_LENGTH - 1 : SAME_LENGTH + 1] = 50.0  # one of the two is even
+    return network
+
+
 def any_network(name: str) -> Network:
+    if name == "flowseq":
+        return flowseq()
     return autoregressive() if name == "autoregressive" else made(name)
 
 

@@ -42,6 +42,13 @@ def add_command(commands: Commands) -> None:
         help="a checkpoint or an exported model, and its name in requests (default: that of the directory); "
         "the first is the default model (default: the bundled one)",
     )
+    parser.add_argument(
+        "--verifier",
+        action="append",
+        default=[],
+        metavar="[NAME=]DIR",
+        help="an autoregressive model that verifies the drafts of model NAME (default: of the first)",
+    )
     parser.add_argument("--bundled", action="store_true", help="serve the bundled model beside others")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default: 8000)")
@@ -103,12 +110,13 @@ def _add_access_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until a signal comes."""
-    from pcfgnat.server.models import named_models
+    from pcfgnat.server.models import named_models, named_verifiers
     from pcfgnat.server.process import ServeSettings, listen, serve
     from pcfgnat.translator import describe_model, model_directory
 
     places = named_models(options.model, options.bundled)
-    for place in places.values():
+    verifiers = named_verifiers(options.verifier, places)
+    for place in (*places.values(), *verifiers.values()):
         describe_model(model_directory(place))  # what is missing is found before anything is started
     limits = _limits(options)
     with listen(options.host, options.port) as listener:
@@ -116,12 +124,13 @@ def run(options: argparse.Namespace) -> None:
         access = _access(options, host)
         settings = ServeSettings(
             places,
-            str(_device(options, places.values())),
+            str(_device(options, [*places.values(), *verifiers.values()])),
             _threads(options),
             limits,
             access,
             options.log_level,
             options.log_format,
+            verifiers,
         )
         notice(f"serving {', '.join(places)} on http://{f'[{host}]' if ':' in host else host}:{port}")
         if not (ipaddress.ip_address(host).is_loopback or access.key):

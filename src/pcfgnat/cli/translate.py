@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pcfgnat.translator import Form, Translator
 
 DESCRIPTION = """\
-Translate the arguments, a file or stdin, line by line. Order and empty lines stay. A line that is too long
-for the model is cut after sentences, where possible, and a notice says so.
+Translate the arguments, a file or stdin, line by line, the sentences of a line one by one. Order, empty lines
+and line breaks stay. A sentence that is too long for the model is cut, and a notice says so.
 
 From --input FILE to --output FILE, rerun an interrupted command to resume, even after kill -9. To start over,
 delete FILE.progress.toml beside the output.
@@ -64,6 +64,8 @@ def add_command(commands: Commands) -> None:
     )
     add("--confidence", action=argparse.BooleanOptionalAction, default=True,
         help="how sure the model is of each word, with --json (default: yes)")  # fmt: skip
+    add("--split", action=argparse.BooleanOptionalAction, default=True,
+        help="translate several sentences in a line one by one (default: yes)")  # fmt: skip
     add_decoding_options(parser)
     add("--results", type=positive, default=1, metavar="N", help="the N best translations or "
         "samples, each as line number, score and text, separated by tabs")  # fmt: skip
@@ -81,7 +83,13 @@ def run(options: argparse.Namespace) -> None:
     constraints = constraints_of(options)
     translator = load_translator(options, options.model, results=options.results, at_once=_is_typed(options))
     confidence = options.json and options.confidence
-    wanted = replace(translator.options, constraints=constraints, keep=options.keep, confidence=confidence)
+    wanted = replace(
+        translator.options,
+        constraints=constraints,
+        keep=options.keep,
+        split=options.split,
+        confidence=confidence,
+    )
     translator = translator.with_options(wanted)
     kind = "json" if options.json else "tree" if options.tree else "text"
     form = Form(kind, options.results, terminal_width(), options.output is None and sys.stdout.isatty())  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ def add_command(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Translate with every strategy, one sentence and several, and look into a lattice where there is one."""
+    from pcfgnat.decoding.constraints import Constraining, Constraints
     from pcfgnat.grammar.compiled import cache_directories, is_writable
     from pcfgnat.grammar.kernels import viterbi
     from pcfgnat.runtimes.base import Tables
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace) -> None:
         chosen.sweep(SAMPLES, (0.8, 1.2))
     if isinstance(translator.runtime, Tables):
         lattice_of(translator, SAMPLES[0])
+    if isinstance(translator.strategy, Constraining):
+        translator(SAMPLES[0], constraints=Constraints(forbid=("?",)))
     places = [place for place in cache_directories(Path(viterbi.__file__)) if is_writable(place)]
     if not places:
         raise ValueError("no directory to keep compiled kernels in is writable: set NUMBA_CACHE_DIR to one")

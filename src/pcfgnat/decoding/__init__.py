@@ -11,6 +11,7 @@ from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
 from pcfgnat.decoding.consensus import MinimumRisk
 from pcfgnat.decoding.easy_first import EasyFirst
 from pcfgnat.decoding.imputation import Imputation
+from pcfgnat.decoding.latents import LatentGreedy, LatentSample
 from pcfgnat.decoding.masked import MaskPredict, UpdateAll
 from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
@@ -25,6 +26,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(SlotGreedy, SlotSample),
     *(MaskPredict, UpdateAll, EasyFirst),
     *(Imputation,),
+    *(LatentGreedy, LatentSample),
     *(Beam, GreedySteps, SampleSteps),
     *(Verify, Rescore),
     *(SearchedBeam, SearchedGreedy),

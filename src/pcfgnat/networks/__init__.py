@@ -10,6 +10,7 @@ from pcfgnat.networks.cmlmc import CMLMCConfig, CMLMCNetwork
 from pcfgnat.networks.ctc import CTCConfig, CTCNetwork, ImputerNetwork
 from pcfgnat.networks.dag import DAGConfig, DAGNetwork
 from pcfgnat.networks.disco import DiscoConfig, DiscoNetwork
+from pcfgnat.networks.flowseq import FlowSeqConfig, FlowSeqNetwork
 from pcfgnat.networks.pcfg import PCFGConfig, PCFGNetwork
 from pcfgnat.networks.predicted import PredictedLengthNetwork
 from pcfgnat.networks.slots import SlotsConfig, SlotsNetwork
@@ -23,6 +24,7 @@ NETWORKS: dict[str, tuple[Callable[[Any, int], Network], type[Any]]] = {
     "cmlmc": (CMLMCNetwork, CMLMCConfig),
     "imputer": (ImputerNetwork, CTCConfig),
     "disco": (DiscoNetwork, DiscoConfig),
+    "flowseq": (FlowSeqNetwork, FlowSeqConfig),
 }
 
 __all__ = [
@@ -42,6 +44,8 @@ __all__ = [
     "DAGNetwork",
     "DiscoConfig",
     "DiscoNetwork",
+    "FlowSeqConfig",
+    "FlowSeqNetwork",
     "ImputerNetwork",
     "Memory",
     "Network",

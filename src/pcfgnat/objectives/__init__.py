@@ -5,6 +5,7 @@ from pcfgnat.objectives.base import Loss, Objective, ObjectiveError, Step
 from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
 from pcfgnat.objectives.disco import Disco
+from pcfgnat.objectives.flowseq import FlowSeq
 from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.masked import Corrected, Masked, Smart
@@ -23,6 +24,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "ngrams": Ngrams,
     "axe": AXE,
     "oaxe": OAXE,
+    "flowseq": FlowSeq,
 }
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Corrected",
     "CrossEntropy",
     "Disco",
+    "FlowSeq",
     "Glancing",
     "Imputer",
     "Likelihood",

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pcfgnat.networks import Batch, CanvasIds, ImputerNetwork, Network
 from pcfgnat.networks.ctc import BLANK
 from pcfgnat.networks.emissions import target_emissions, with_columns
+from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
-from pcfgnat.objectives.canvas import Charge, mean_loss
+from pcfgnat.objectives.canvas import mean_loss
 from pcfgnat.objectives.randomness import own_seeds
 from pcfgnat.objectives.reveal.alignment import PartialAlignment, best_alignment, open_slots
 from pcfgnat.structures.distribution import check_target
@@ -42,4 +43,4 @@ class Imputer(Objective):
         distribution = network.distribution(canvas, partial.forced(emit, local))
         costs = -distribution.log_prob(local) / batch.target.lengths.clamp(min=1)
         share = int(shown.sum()) / max(int(blank.mask.sum()), 1)
-        return mean_loss(Charge(costs), batch.target, None, {"revealed": share})
+        return mean_loss(Charge(costs), batch.target.lengths, None, {"revealed": share})

@@ -138,6 +138,42 @@ class VisibleSlotsReader(SlotsReader, Protocol):
         """
 
 
+@runtime_checkable
+class Latents(Runtime, Protocol):
+    """A latent vector at each position, from which all tokens follow at once."""
+
+    @property
+    def max_latents(self) -> int:
+        """The greatest number of positions; bos has none, eos has one."""
+
+    def read_latents(self, sources: Sources) -> "LatentsReader":
+        """Encode sources once."""
+
+
+@runtime_checkable
+class LatentsReader(Protocol):
+    """Sources that have been encoded."""
+
+    @property
+    def multiple(self) -> int:
+        """Numbers of positions must be multiples of this."""
+
+    @property
+    def width(self) -> int:
+        """Size of a latent vector."""
+
+    def length_log_probs(self) -> Float[np.ndarray, "B L"]:
+        """Return log-probabilities of the classes of lengths."""
+
+    def write(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        lengths: Int64[np.ndarray, "R"],
+        noise: Float[np.ndarray, "R n d"],
+    ) -> tuple[Float[np.ndarray, "R n"], Int64[np.ndarray, "R n"]]:
+        """Return the best token of each position, a word or eos, and first its log-probability."""
+
+
 @dataclass(frozen=True)
 class NextTokens:
     """The best next tokens of each of Q hypotheses of B sentences, best first, and the end's own score."""

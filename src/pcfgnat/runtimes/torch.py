@@ -17,6 +17,7 @@ from pcfgnat.networks import (
     CanvasNetwork,
     CTCNetwork,
     DiscoNetwork,
+    FlowSeqNetwork,
     ImputerNetwork,
     Memory,
     Network,
@@ -26,6 +27,7 @@ from pcfgnat.networks import (
 from pcfgnat.networks.ctc import BLANK
 from pcfgnat.networks.emissions import all_emissions, translation_distribution
 from pcfgnat.runtimes.base import NextTokens, Reading, Runtime, Sources
+from pcfgnat.runtimes.torch_latents import TorchLatents
 from pcfgnat.structures import CTC
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.structures.distribution import best_allowed
@@ -325,6 +327,8 @@ def torch_runtime(network: Network) -> Runtime:
     """Return what decoding needs of a network."""
     if isinstance(network, AutoregressiveNetwork):
         return TorchSteps(network)
+    if isinstance(network, FlowSeqNetwork):
+        return TorchLatents(network)
     if isinstance(network, DiscoNetwork):
         return TorchVisibleSlots(network)
     if isinstance(network, PredictedLengthNetwork):

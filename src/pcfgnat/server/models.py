@@ -1,13 +1,14 @@
 """A model on the server: what it is, and what its thread does."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pcfgnat.checkpoints.metadata import Card
 from pcfgnat.decoding import strategies_of, strategy_text
+from pcfgnat.decoding.constraints import Constraining, Constraints
 from pcfgnat.runtimes.onnx import OnnxOptions
 from pcfgnat.server.schemas import ModelCard, ModelFacts
 from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, model_directory
@@ -39,12 +40,19 @@ class ServedModel:
 
     @classmethod
     def load(
-        cls, name: str, directory: Path | None, device: object = "cpu", onnx: OnnxOptions | None = None
+        cls,
+        name: str,
+        directory: Path | None,
+        device: object = "cpu",
+        onnx: OnnxOptions | None = None,
+        verifier: Path | None = None,
     ) -> "ServedModel":
-        """Load a checkpoint or an exported model; without a directory the bundled one."""
+        """Load a checkpoint or an exported model, and its verifier; without a directory the bundled one."""
         place = model_directory(directory)
         about = describe_model(place)
-        translator = Translator.load(place, device, onnx=onnx)
+        translator = Translator.load(place, device, onnx=onnx, verifier=verifier)
+        if isinstance(translator.strategy, Constraining):  # kernels that are compiled before anybody waits
+            translator("a", constraints=Constraints(forbid=("a",)))
         languages = (about.languages.source, about.languages.target)
         facts = facts_of(translator, name, about.network_name, about.card, languages)
         return cls(translator, facts)
@@ -104,3 +112,18 @@ def named_models(entries: Sequence[str], bundled: bool = False) -> dict[str, Pat
     if bundled and BUNDLED_NAME in places:
         raise ValueError(f"--bundled is called {BUNDLED_NAME!r}, so no --model may have that name")
     return {**places, BUNDLED_NAME: None} if bundled or not places else places
+
+
+def named_verifiers(entries: Sequence[str], models: Collection[str]) -> dict[str, Path]:
+    """Read `[name=]dir` entries, where the name is that of a model; without one the first is meant."""
+    places: dict[str, Path] = {}
+    for entry in entries:
+        name, equals, place = entry.partition("=")
+        if not equals or "/" in name:
+            name, place = next(iter(models)), entry
+        if name not in models or not place:
+            raise ValueError(f"--verifier must be DIR or NAME=DIR of {', '.join(models)}, got {entry!r}")
+        if name in places:
+            raise ValueError(f"every model may have one --verifier, got two for {name!r}")
+        places[name] = Path(place)
+    return places

@@ -36,6 +36,7 @@ class ServeSettings:
     models:  directories by name, None for the bundled model; the first is the default
     device:  where torch runs models that are not exported
     threads: of each worker; None: one for each core
+    verifiers: directories of the models that verify others, by the others' names
     """
 
     models: Mapping[str, Path | None]
@@ -45,13 +46,15 @@ class ServeSettings:
     access: Access = field(default_factory=Access)
     log_level: str = "warning"
     log_format: LogFormat = "text"
+    verifiers: Mapping[str, Path] = field(default_factory=dict)
 
     def __call__(self) -> FastAPI:
         """Load the models and make the application, in the process that runs it."""
         configure_logging(self.log_level, self.log_format)
         onnx = OnnxOptions(threads=self.threads)
         models = {
-            name: ServedModel.load(name, place, self.device, onnx) for name, place in self.models.items()
+            name: ServedModel.load(name, place, self.device, onnx, self.verifiers.get(name))
+            for name, place in self.models.items()
         }
         if self.threads is not None and "torch" in sys.modules:  # a model needed it
             sys.modules["torch"].set_num_threads(self.threads)

@@ -93,6 +93,9 @@ class TranslateRequest(_Request):
         validation_alias=AliasChoices("results", "nbest"),
         description="how many translations of each text are wanted",
     )
+    split: bool = Field(
+        True, description="whether sentences of a text are translated one by one; line breaks are kept"
+    )
     confidence: bool = Field(False, description="whether to say how sure the model is of each word")
     trees: bool = Field(True, description="whether to send the parse trees; they come with pictures anyway")
     draw: list[Drawing] = Field(
@@ -130,6 +133,21 @@ class Tree(BaseModel):
     nodes: list[Node]
 
 
+class Draft(BaseModel):
+    """What was proposed in one round, eos included, and how many of its pieces were accepted."""
+
+    pieces: list[str]
+    accepted: int
+
+
+class Verification(BaseModel):
+    """How a translation was drafted by one model and verified by another."""
+
+    rounds: int
+    accepted: int = Field(description="drafted pieces that were accepted in all rounds")
+    drafts: list[Draft]
+
+
 class Candidate(BaseModel):
     """One way to translate a text."""
 
@@ -138,8 +156,10 @@ class Candidate(BaseModel):
     pieces: list[str]
     tree: Tree | None = None
     forced: list[int] = Field(default_factory=list, description="places of pieces that were asked for")
+    verification: Verification | None = Field(None, description="of models that have a verifier")
     svg: str | None = Field(None, description="the tree as a picture, if it was asked for")
     latex: str | None = Field(None, description="the tree for LaTeX's forest package, if it was asked for")
+    passes: list[list[str]] | None = Field(None, description="the pieces after each of several passes")
 
 
 class Word(BaseModel):

@@ -53,7 +53,8 @@ class Service:
         """Translate the texts of a request."""
         start = time.perf_counter()
         facts = self._facts(wanted.model)
-        options = replace(self._options(facts, wanted, wanted.results), confidence=wanted.confidence)
+        options = self._options(facts, wanted, wanted.results)
+        options = replace(options, confidence=wanted.confidence, split=wanted.split)
         task = Task(options, trees=wanted.trees or bool(wanted.draw))
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
         answer = await self._answer(facts.name, task, texts, request)

@@ -45,7 +45,8 @@ class TargetGroups:
     @property
     def first(self) -> Int64[np.ndarray, "sources"]:
         """The first pair of each source."""
-        return self.members[self.starts[:-1]]
+        pairs: np.ndarray = self.members[self.starts[:-1]]
+        return pairs
 
     def drawn(self, seed: int, epoch: int) -> Int64[np.ndarray, "sources"]:
         """Return one pair of each source, in the corpus's order; the same for the same seed and epoch."""

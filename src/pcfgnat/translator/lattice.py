@@ -85,6 +85,8 @@ def lattice_of(translator: Translator, text: str, top: int = 5) -> Lattice:
         raise ValueError(f"a lattice needs a text of one piece, got one {translation.notes[0]}")
     ((_, grammars),) = runtime.grammars(translator.tokenizer.encode_all([text]))
     scores = grammars.lattice(0, top)
+    if translation.tree is None and translation.pieces:
+        raise ValueError(f"a lattice needs a strategy that finds a tree, got {translator.strategy.name}")
     if translation.tree is None:
         raise ValueError("a lattice needs a text, got an empty one")
     nodes = _nodes(scores, translation.tree, translator.tokenizer, top)

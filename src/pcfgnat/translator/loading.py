@@ -155,8 +155,8 @@ def load_converted(
     metadata = _checkpoint_metadata(directory)
     tokenizer = Tokenizer.load(converted / "tokenizer")
     runtime = CTranslate2Runtime(converted, tokenizer, threads)
-    origin = metadata.weights_sha256
-    return Loaded(runtime, tokenizer, metadata.decoding, "ctranslate2", origin, precision, exact=True)
+    facts = (metadata.weights_sha256, precision, True, metadata.network)
+    return Loaded(runtime, tokenizer, metadata.decoding, "ctranslate2", *facts)
 
 
 def describe_model(directory: Path) -> Metadata | ExportedMetadata:

@@ -47,8 +47,9 @@ class Candidate:
 
     `score` is the natural logarithm of its probability, with the tree if there is one; `pieces` are the
     subwords, without bos and eos; `tree` is the parse tree, its words the pieces, of models that have one;
-    `verification` is there for translations that were drafted and verified; `forced` are the places of the
-    pieces that constraints asked for.
+    `verification` is there for translations that were drafted and verified; `passes` are the pieces after
+    each pass, of translations that were written in several; `forced` are the places of the pieces that
+    constraints asked for.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Candidate:
     tree: ParseTree | None = None
     forced: tuple[int, ...] = ()
     verification: Verification | None = None
+    passes: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -71,16 +73,17 @@ class Candidate:
             tree = tree.with_words(words)
         verification = Verification.from_hypothesis(hypothesis, tokenizer)
         text, score = tokenizer.decode(hypothesis.ids), float(hypothesis.score)
-        return cls(text, score, tuple(words[1:-1]), tree, forced, verification)
+        passes = tuple(tuple(tokenizer.pieces(ids)[1:-1]) for ids in hypothesis.passes)
+        return cls(text, score, tuple(words[1:-1]), tree, forced, verification, passes)
 
     @classmethod
-    def joined(cls, parts: Sequence["Candidate"]) -> "Candidate":
+    def joined(cls, parts: Sequence["Candidate"], gaps: Sequence[str]) -> "Candidate":
         """Put translations of consecutive pieces of a text together; they keep trees of their own."""
         pieces = tuple(piece for part in parts for piece in part.pieces)
-        text = " ".join(part.text for part in parts if part.text)
+        text = "".join(f"{p.text}{g}" if p.text else g.strip(" ") for p, g in zip(parts, gaps, strict=True))
         starts = accumulate((len(part.pieces) for part in parts), initial=0)
         forced = tuple(s + place for s, part in zip(starts, parts, strict=False) for place in part.forced)
-        return cls(text, math.fsum(part.score for part in parts), pieces, None, forced)
+        return cls(text.strip(), math.fsum(part.score for part in parts), pieces, None, forced)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -91,6 +94,8 @@ class Candidate:
             data["verification"] = self.verification.to_dict()
         if self.forced:
             data["forced"] = list(self.forced)
+        if self.passes:
+            data["passes"] = [list(pieces) for pieces in self.passes]
         return data
 
 
@@ -115,6 +120,7 @@ class Translation:
     unmet: tuple[str, ...] = ()
     words: tuple[Word, ...] = ()
     verification: Verification | None = None
+    passes: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -122,7 +128,8 @@ class Translation:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The translation and its alternatives, best first."""
-        best = Candidate(self.text, self.score, self.pieces, self.tree, self.forced, self.verification)
+        how = (self.forced, self.verification, self.passes)
+        best = Candidate(self.text, self.score, self.pieces, self.tree, *how)
         return (best, *self.alternatives)
 
     @property
@@ -147,15 +154,27 @@ class Translation:
         """Take the first candidate, and the others as alternatives."""
         best, *others = candidates
         own = (best.text, best.score, best.pieces, best.tree)
-        return cls(source, *own, tuple(others), verification=best.verification, forced=best.forced)
+        return cls(
+            source,
+            *own,
+            tuple(others),
+            forced=best.forced,
+            verification=best.verification,
+            passes=best.passes,
+        )
 
     @classmethod
-    def joined(cls, source: str, parts: Sequence["Translation"], note: str) -> "Translation":
-        """Put the translations of a text's pieces together; alternative i consists of alternatives i."""
+    def joined(
+        cls, source: str, parts: Sequence["Translation"], gaps: Sequence[str], notes: tuple[str, ...]
+    ) -> "Translation":
+        """Put the translations of a text's pieces together; alternative i consists of alternatives i.
+
+        `gaps` are what stands behind each piece: a space, or line breaks.
+        """
         rows = zip(*(part.candidates for part in parts), strict=False)  # as many as all parts have
-        best, *others = [Candidate.joined(row) for row in rows]
+        best, *others = [Candidate.joined(row, gaps) for row in rows]
         own = (best.text, best.score, best.pieces, None)
-        notes = (note, *(own for part in parts for own in part.notes))
+        notes = (*notes, *(own for part in parts for own in part.notes))
         unmet = tuple(clause for part in parts for clause in part.unmet)
         starts = accumulate((len(part.pieces) for part in parts), initial=0)
         words = tuple(w.moved(start) for start, p in zip(starts, parts, strict=False) for w in p.words)

@@ -18,6 +18,7 @@ from pcfgnat.text.surfaces import word_starts
 from pcfgnat.translator.confidence import Word
 from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
+from pcfgnat.translator.sentences import sentences_of
 from pcfgnat.translator.splitting import split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
 from pcfgnat.translator.units import BatchSize, Unit, UnitDecoder, in_batches
@@ -37,6 +38,7 @@ class TranslateOptions:
     window:         lines that `stream` reads ahead, to put those of similar length together
     constraints:    what translations must have and must not have
     keep:           whether numbers, addresses, tags, emoji and unknown characters of the source must survive
+    split:          whether several sentences of a text are translated one by one; line breaks are then kept
     confidence:     whether to compute how sure the model is of each word, where it is a grammar or a graph
     """
 
@@ -49,6 +51,7 @@ class TranslateOptions:
     window: int = 1024
     constraints: Constraints = NOTHING
     keep: bool = False
+    split: bool = False
     confidence: bool = False
 
     def __post_init__(self) -> None:
@@ -124,8 +127,9 @@ class Translator:
             job["constraints"] = hashlib.sha256(repr(self.options.constraints).encode()).hexdigest()
         if self.options.keep:
             job["keep"] = str(self.options.keep)
-        if self.options.confidence:
-            job["confidence"] = str(self.options.confidence)
+        for name in ("split", "confidence"):
+            if getattr(self.options, name):
+                job[name] = "True"
         return {**job, "seed": str(self.request.seed)} if self.strategy.draws else job
 
     @property
@@ -193,12 +197,22 @@ class Translator:
         return [self._result(job, [next(rest) for _ in job.units]) for job in jobs]
 
     def _planned(self, text: str) -> "_Job":
-        """Encode a text; one that is too long becomes several units, an empty one none."""
-        ids, limit = self.tokenizer.encode(text), self.runtime.max_source_length
-        if len(ids) <= limit:
-            return _Job(text, [Unit(text, ids)] if len(ids) > 2 else [], len(ids))
-        pieces = split_to_fit(text, self.tokenizer, limit)
-        return _Job(text, list(map(Unit, pieces, self.tokenizer.encode_all(pieces))), len(ids))
+        """Encode a text; sentences and what is too long become units of their own, what is empty none."""
+        units, gaps, limit = list[Unit](), list[str](), self.runtime.max_source_length
+        length = 0
+        for sentence, gap in sentences_of(text) if self.options.split else [(text, "")]:
+            ids = self.tokenizer.encode(sentence)
+            length = max(length, len(ids))
+            if len(ids) > limit:
+                pieces = split_to_fit(sentence, self.tokenizer, limit)
+                units += map(Unit, pieces, self.tokenizer.encode_all(pieces))
+                gaps += [" "] * (len(pieces) - 1) + [gap]
+            elif len(ids) > 2:
+                units.append(Unit(sentence, ids))
+                gaps.append(gap)
+            elif gaps:
+                gaps[-1] += gap
+        return _Job(text, units, gaps, length)
 
     def _result(self, job: "_Job", parts: Sequence[Translation]) -> Translation:
         if not parts:
@@ -209,7 +223,7 @@ class Translator:
             return replace(parts[0], source=job.text)
         limit = self.runtime.max_source_length
         note = f"split into {len(parts)} pieces: {job.length} tokens, but the model reads at most {limit}"
-        return Translation.joined(job.text, parts, note)
+        return Translation.joined(job.text, parts, job.gaps, (note,) if job.length > limit else ())
 
     def _part(self, unit: Unit, found: Satisfied, words: tuple[Word, ...]) -> Translation:
         candidates = []
@@ -226,10 +240,11 @@ class Translator:
 
 @dataclass(frozen=True)
 class _Job:
-    """A text to translate: its pieces, and how many tokens it has in all."""
+    """A text to translate: its pieces, what stands behind each, and how many tokens a sentence has."""
 
     text: str
     units: list[Unit]
+    gaps: list[str]
     length: int
 
 

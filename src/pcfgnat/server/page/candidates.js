@@ -2,14 +2,15 @@
 
 import { element } from "./dom.js";
 
-// The candidates of an answer, best first: { text, score, words, parts }, where parts are what has a tree.
+// The candidates of an answer, best first: { text, score, words, passes, parts }, where parts are what has a tree.
 // One of a text that was split consists of the candidates of the same rank of all pieces.
 export function candidatesOf(translation) {
   const pieces = translation.parts?.length ? translation.parts : [translation];
-  return [translation, ...(translation.alternatives ?? [])].map(({ text, score }, rank) => ({
+  return [translation, ...(translation.alternatives ?? [])].map(({ text, score, passes }, rank) => ({
     text,
     score,
     words: rank ? [] : (translation.words ?? []),
+    passes: passes ?? [],
     parts: pieces
       .map((piece) => ({ ...(rank ? piece.alternatives[rank - 1] : piece), source: piece.source }))
       .filter((part) => part.tree),

@@ -8,6 +8,7 @@ import { save, translationJson, treesPng } from "./downloads.js";
 import { direction, languageName } from "./language.js";
 import { nodeView } from "./node.js";
 import { confidencesOf, readTerms } from "./terms.js";
+import { passesView } from "./passes.js";
 import { treeView } from "./tree.js";
 
 const PAUSE = 150; // after the last change, in milliseconds
@@ -229,7 +230,7 @@ export class Panel {
     this.#showCandidate(candidates[0]);
   }
 
-  #showCandidate({ text, parts, words }) {
+  #showCandidate({ text, parts, words, passes }) {
     this.#closeNode();
     this.words = text.split(" ").filter(Boolean);
     this.#confidences = confidencesOf(this.words, words);
@@ -240,7 +241,9 @@ export class Panel {
     );
     this.#find(".trees").replaceChildren(...views);
     this.#find(".hint").hidden = !views.length;
-    if (!views.length) {
+    if (passes.length) {
+      this.#find(".trees").append(passesView(passes, this.model.target));
+    } else if (!views.length) {
       this.#find(".trees").append(element("p", { class: "faint" }, "This model builds no trees."));
     }
     this.#offerCopies({

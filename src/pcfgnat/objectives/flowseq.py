@@ -1,0 +1,112 @@
+"""The evidence lower bound of FlowSeq (Ma et al. 2019)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pcfgnat.networks import Batch, FlowSeqNetwork, Network
+from pcfgnat.nn import LengthHead
+from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
+from pcfgnat.objectives.randomness import noise, own_seeds
+from pcfgnat.objectives.smoothing import smoothed_nll
+from pcfgnat.structures import Padded
+from pcfgnat.structures.distribution import check_target
+
+
+@dataclass(frozen=True)
+class FlowSeq(Objective):
+    """`-log p(Y|z,X) + w (log q(z|X,Y) - log p(z|X)) - log p(n|X)` of each sentence, z drawn once from q.
+
+    Sums over a sentence, the mean over sentences. Empty targets are left out.
+
+    label_smoothing: ε, probability that is spread over the whole vocabulary
+    reconstruction:  share of training, at its start, in which z is the mean of q and w is 0
+    annealing:       share of training after that in which w rises from 0 to 1
+    """
+
+    label_smoothing: float = 0.1
+    reconstruction: float = 0.0
+    annealing: float = 0.1
+
+    weight = "sentences"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(
+                f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}"
+            )
+        for name in ("reconstruction", "annealing"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                raise ValueError(f"{name} must be in 0 … 1, got {value}")
+
+    def check(self, network: Network) -> None:
+        """Raise an error unless the network has latents."""
+        if not isinstance(network, FlowSeqNetwork):
+            raise ObjectiveError(f"flowseq trains networks of kind flowseq, got {type(network).__name__}")
+
+    def divergence_weight(self, progress: float) -> float:
+        """Return w."""
+        behind = progress - self.reconstruction
+        if behind < 0:
+            return 0.0
+        return min(behind / self.annealing, 1.0) if self.annealing else 1.0
+
+    def loss(self, network: Network, batch: Batch, progress: float) -> Loss:
+        """Return the mean over sentences."""
+        assert isinstance(network, FlowSeqNetwork)
+        memory = network.encode(batch.source)
+        check_target(batch.target, len(memory.lengths), network.vocabulary)
+        filled = network.filled(network.checked(batch.target))
+        mask, posterior = filled.mask, network.inferred(memory, filled)
+        eta = torch.zeros_like(posterior.mean)
+        if progress >= self.reconstruction:
+            drawn = normal_noise(own_seeds(batch), *eta.shape[1:]).to(eta)
+            eta = drawn.masked_fill(~mask.unsqueeze(2), 0.0)
+        z = posterior.sample(eta)
+        states = network.written(memory, z, mask)
+        output = network.embeddings.tokens.weight
+        costs, nll = smoothed_nll(states[mask], output, filled.ids[mask], self.label_smoothing)
+        divergence = posterior_log_prob(posterior.log_deviation, eta, filled)
+        divergence = divergence - network.prior.log_prob(z, network.given(memory, mask))
+        lengths = LengthHead.cost(network.length_scores(memory), memory.lengths, filled.lengths)
+        weight = self.divergence_weight(progress)
+        total = _by_sentence(costs, filled) + weight * divergence + lengths
+        return _mean(
+            total,
+            batch.target,
+            {
+                "reconstruction": _by_sentence(nll.detach(), filled),
+                "divergence": divergence.detach(),
+                "length_loss": lengths.detach(),
+            },
+        )
+
+
+def normal_noise(seeds: Int[Tensor, "B"], positions: int, width: int) -> Float[Tensor, "B n d"]:
+    """Draw standard normal numbers by sentence, position and feature."""
+    chance = noise(seeds, positions * width, stream=1) + 2.0**-54  # never 0
+    return math.sqrt(2.0) * torch.erfinv(2.0 * chance - 1.0).view(len(seeds), positions, width)
+
+
+def posterior_log_prob(
+    log_deviation: Float[Tensor, "B n d"], noise: Float[Tensor, "B n d"], filled: Padded
+) -> Float[Tensor, "B"]:
+    """Return log q of the latents that were made of this noise; both are 0 at padded positions."""
+    constant = filled.lengths * (noise.shape[2] * math.log(2 * math.pi) / 2)
+    return -(log_deviation + noise.square() / 2).flatten(1).sum(1) - constant
+
+
+def _by_sentence(costs: Float[Tensor, "T"], filled: Padded) -> Float[Tensor, "B"]:
+    """Add up what the positions of each sentence cost."""
+    return costs.new_zeros(filled.mask.shape).masked_scatter(filled.mask, costs).sum(1)
+
+
+def _mean(total: Float[Tensor, "B"], target: Padded, parts: dict[str, Float[Tensor, "B"]]) -> Loss:
+    counted = target.lengths > 2
+    sentences = int(counted.sum())
+    metrics = {name: float(part[counted].sum()) / max(sentences, 1) for name, part in parts.items()}
+    value = total[counted].sum() / max(sentences, 1)
+    return Loss(value, sentences, int(target.lengths[counted].sum()), len(counted) - sentences, metrics)

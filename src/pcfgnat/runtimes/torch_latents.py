@@ -1,0 +1,77 @@
+"""Networks of latents as torch runs them, behind what decoding asks for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+
+from pcfgnat.networks import FlowSeqNetwork, Memory, inference
+from pcfgnat.runtimes.base import Sources
+from pcfgnat.structures.distribution import best_allowed
+from pcfgnat.structures.emissions import as_array
+from pcfgnat.text.special import SPECIAL_TOKENS
+
+
+class TorchLatents:
+    """A network of latents."""
+
+    def __init__(self, network: FlowSeqNetwork) -> None:
+        self._network = network
+
+    @property
+    def max_source_length(self) -> int:
+        """The longest source that can be read, bos and eos included."""
+        return self._network.max_source_length
+
+    @property
+    def max_latents(self) -> int:
+        """The greatest number of positions."""
+        return int(self._network.config.longest)
+
+    def read_latents(self, sources: Sources) -> "TorchLatentsReader":
+        """Encode sources."""
+        with inference(self._network):
+            return TorchLatentsReader(self._network, self._network.encode(self._network.padded(sources)))
+
+
+@dataclass(frozen=True)
+class TorchLatentsReader:
+    """Sources that have been encoded."""
+
+    network: FlowSeqNetwork
+    memory: Memory
+
+    @property
+    def multiple(self) -> int:
+        """Numbers of positions must be multiples of this."""
+        return int(self.network.config.flow.multiple)
+
+    @property
+    def width(self) -> int:
+        """Size of a latent vector."""
+        return int(self.network.config.transformer.width)
+
+    def length_log_probs(self) -> Float[np.ndarray, "B L"]:
+        """Return log-probabilities of the classes of lengths."""
+        with inference(self.network):
+            return as_array(self.network.length_scores(self.memory).log_softmax(-1))
+
+    def write(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        lengths: Int64[np.ndarray, "R"],
+        noise: Float[np.ndarray, "R n d"],
+    ) -> tuple[Float[np.ndarray, "R n"], Int64[np.ndarray, "R n"]]:
+        """Return the best token of each position, a word or eos."""
+        network = self.network
+        rows, sizes, given = (
+            torch.from_numpy(array).to(network.device) for array in (sentence, lengths, noise)
+        )
+        memory = Memory(self.memory.states[rows], self.memory.mask[rows], self.memory.lengths[rows])
+        banned = [token for token in SPECIAL_TOKENS.ids if token != SPECIAL_TOKENS.eos]
+        with inference(network):
+            z, mask = network.latents(memory, sizes, given.to(memory.states))
+            log_probs = network.token_log_probs(network.written(memory, z, mask))
+            scores, tokens = best_allowed(log_probs, banned)
+            return as_array(scores), tokens.cpu().numpy()
