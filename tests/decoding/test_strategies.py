@@ -32,7 +32,11 @@ from pcfgnat.decoding import (
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
+<<<<<<< HEAD
+from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
+=======
 from pcfgnat.decoding.latents import LatentGreedy, LatentSample
+>>>>>>> main
 from pcfgnat.decoding.slots import SlotSample
 from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
@@ -103,6 +107,15 @@ class Both(OnlyTables, OnlySteps):
     """Grammars that propose and a model that reads."""
 
 
+class OnlySearches(Bare):
+    max_target_length = 9
+
+    def search(
+        self, sources: Sources, limits: Sequence[int], size: int, length_penalty: float
+    ) -> list[list[Hypothesis]]:
+        raise NotImplementedError
+
+
 BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlyTables(), [Viterbi, JointViterbi, Lookahead, Greedy, Sample, MinimumRisk]),
     (OnlyFrames(), [Slotwise, CollapsedBeam, CollapsedSample]),
@@ -110,7 +123,11 @@ BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
     (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
+<<<<<<< HEAD
+    (OnlySearches(), [SearchedBeam, SearchedGreedy]),
+=======
     (OnlyLatents(), [LatentGreedy, LatentSample]),
+>>>>>>> main
     (Bare(), []),
 ]
 

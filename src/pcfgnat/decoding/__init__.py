@@ -60,8 +60,9 @@ def parse_strategy(text: str, runtime: Runtime) -> Strategy:
 
 
 def strategy_text(strategy: Strategy) -> str:
-    """Return what `parse_strategy` reads, with all settings."""
-    settings = ",".join(f"{key}={_written(value)}" for key, value in to_dict(strategy).items())
+    """Return what `parse_strategy` reads, with all settings but switches that are off by default."""
+    values = {key: value for key, value in to_dict(strategy).items() if value or key not in strategy.switches}
+    settings = ",".join(f"{key}={_written(value)}" for key, value in values.items())
     return f"{strategy.name}:{settings}" if settings else strategy.name
 
 

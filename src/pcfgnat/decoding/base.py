@@ -25,12 +25,14 @@ class Request:
     length_penalty: the β of `score / L^β`, where L counts bos and eos: greater ones favour longer sentences
     max_length:     greatest length, or one for each sentence; without it, twice the source's
     seed:           of strategies that draw; what is drawn depends on it and on the sentence alone
+    word_starts:    tokens that begin a word, for strategies that avoid repeated words; None: all do
     """
 
     results: int = 1
     length_penalty: float = 1.0
     max_length: int | tuple[int, ...] | None = None
     seed: int = 1
+    word_starts: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         if self.results < 1:
@@ -68,12 +70,14 @@ class Strategy(ABC):
     protocol:       what it needs of a runtime
     uses_penalty:   whether the length penalty changes what it finds
     draws:          whether it draws at random
+    switches:       settings that are written only if they are on: records of jobs from before lack them
     """
 
     name: ClassVar[str]
     protocol: ClassVar[Any]
     uses_penalty: ClassVar[bool] = False
     draws: ClassVar[bool] = False
+    switches: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def decode(self, runtime: Any, sources: Sources, request: Request) -> list[list[Hypothesis]]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pcfgnat.decoding.base import Request, Strategy
 from pcfgnat.decoding.constraints import Asked, Constraining, Satisfied, admitted_tokens, satisfy
 from pcfgnat.grammar.decoding import Grammars
-from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
+from pcfgnat.grammar.lengths import best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources, Tables
 
@@ -55,17 +55,27 @@ class Lookahead(Walk):
 
 @dataclass(frozen=True)
 class ByLength(Constraining):
-    """The best derivation of every length in one pass; lengths are compared by `score / L^β`."""
+    """The best derivation of every length in one pass; lengths are compared by `score / L^β`.
+
+    no_repeat: the best sentence in which no word follows itself; where the best of all has repeats, it is
+               searched for again, by rules and tokens together
+    """
+
+    no_repeat: bool = False
 
     protocol = Tables
     uses_penalty = True
+    switches = ("no_repeat",)
     joint_on_graphs: ClassVar[bool]
 
     def decode(self, runtime: Tables, sources: Sources, request: Request) -> list[list[Hypothesis]]:
-        """Return the best sentences, all different; of a graph by transitions, the best of each length."""
+        """Return the best sentences, all different; of a graph by transitions, the best of each length.
+
+        Without repeated words, the best comes first, and others only if they have none.
+        """
         penalty, results = request.length_penalty, request.results
         if results == 1:
-            return self._decode(runtime, sources, request, best_ranked(penalty, 1))
+            return self._decode(runtime, sources, request, [penalty])
         from pcfgnat.grammar.one_sentence import k_best  # numba takes a moment
 
         found: dict[int, list[Hypothesis]] = {}
@@ -74,6 +84,8 @@ class ByLength(Constraining):
                 best = k_best(grammars, limits, penalty, results)
             else:
                 best = grammars.by_length(limits, best_ranked(penalty, results), joint=False)
+            if self.no_repeat:
+                best = self._unrepeated(grammars, limits, request, [penalty], best)
             found.update(zip(group, best, strict=True))
         return [found[index] for index in range(len(sources))]
 
@@ -81,7 +93,7 @@ class ByLength(Constraining):
         self, runtime: Tables, sources: Sources, request: Request, length_penalties: Sequence[float]
     ) -> list[list[Hypothesis]]:
         """Return the best translation under each length penalty, all from one decoding."""
-        return self._decode(runtime, sources, request, one_by_penalty(length_penalties))
+        return self._decode(runtime, sources, request, length_penalties)
 
     def decode_constrained(
         self, runtime: Tables, sources: Sources, request: Request, asked: Asked
@@ -101,12 +113,35 @@ class ByLength(Constraining):
         return [found[index] for index in range(len(sources))]
 
     def _decode(
-        self, runtime: Tables, sources: Sources, request: Request, choose: LengthChooser
+        self, runtime: Tables, sources: Sources, request: Request, penalties: Sequence[float]
     ) -> list[list[Hypothesis]]:
+        """Return the best translation of each sentence under each length penalty."""
         found: dict[int, list[Hypothesis]] = {}
         for group, grammars, limits in limited_grammars(runtime, sources, request):
-            found.update(zip(group, grammars.by_length(limits, choose, self._joint(grammars)), strict=True))
+            best = grammars.by_length(limits, one_by_penalty(penalties), self._joint(grammars))
+            if self.no_repeat:
+                best = self._unrepeated(grammars, limits, request, penalties, best)
+            found.update(zip(group, best, strict=True))
         return [found[index] for index in range(len(sources))]
+
+    def _unrepeated(
+        self,
+        grammars: Grammars,
+        limits: Sequence[int],
+        request: Request,
+        penalties: Sequence[float],
+        best: Sequence[Sequence[Hypothesis]],
+    ) -> list[list[Hypothesis]]:
+        """Replace the best sentence under each penalty, if it has repeats; drop what else has any."""
+        from pcfgnat.decoding.unrepeated import Unrepeated  # numba takes a moment
+
+        replaced = []
+        for index, (own, limit) in enumerate(zip(best, limits, strict=True)):
+            search = Unrepeated(grammars, index, limit, request.word_starts)
+            first = [search.best(penalty, one) for penalty, one in zip(penalties, own, strict=False)]
+            others = [one for one in own[len(penalties) :] if search.allows(one) and one.ids != first[0].ids]
+            replaced.append([*first, *others])
+        return replaced
 
     def _joint(self, grammars: Grammars) -> bool:
         return self.joint_on_graphs or not grammars.is_graph

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from pcfgnat.grammar.automaton import Automaton, Phrase, phrase_automaton
+from pcfgnat.grammar.automaton import MAX_STATES, Automaton, Phrase, phrase_automaton
 from pcfgnat.grammar.search import Hypothesis
 
 MAX_ROUNDS = 16
+
+
+class RepeatsRemainError(ValueError):
+    """A search that was given up before repeats were gone."""
 
 
 def repeated_words(ids: Sequence[int], starts: frozenset[int]) -> list[Phrase]:
@@ -41,4 +45,6 @@ def best_without_repeats(
         if not repeats:
             return found
         unwanted += [word + word for word in repeats]
-    raise ValueError(f"repeated words must be gone after {max_rounds} rounds, got {unwanted[-1]}")
+        if (states := 1 + sum(map(len, unwanted))) > MAX_STATES and not required:
+            raise RepeatsRemainError(f"repeated words must need at most {MAX_STATES} states, got {states}")
+    raise RepeatsRemainError(f"repeated words must be gone after {max_rounds} rounds, got {unwanted[-1]}")

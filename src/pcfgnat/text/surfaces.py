@@ -17,6 +17,14 @@ UNSPACED = re.compile(
 )
 
 
+def word_starts(tokenizer: Tokenizer) -> frozenset[int] | None:
+    """Return the tokens that begin a word; None if any token may, as in text that is split with `@@`."""
+    if tokenizer.kind == "subwords":
+        return None
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    return frozenset(token for token, piece in enumerate(pieces) if piece.startswith(WORD_START))
+
+
 def is_word_character(character: str) -> bool:
     """Return whether a character goes on with a word: letters, digits and accents of spaced scripts, `_`."""
     return (character == "_" or unicodedata.category(character)[0] in "LMN") and not UNSPACED.match(character)

@@ -14,6 +14,7 @@ from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
+from pcfgnat.text.surfaces import word_starts
 from pcfgnat.translator.confidence import Word
 from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
@@ -83,6 +84,7 @@ class Translator:
             results=self.options.results,
             length_penalty=defaults.length_penalty if penalty is None else penalty,
             seed=self.options.seed,
+            word_starts=word_starts(tokenizer),
         )
 
     @classmethod
