@@ -38,12 +38,12 @@ class CommitMostCertain(Policy):
 
     def masked(self, draft: Draft) -> Bool[np.ndarray, "R M"]:
         """Return the slots that are still open."""
-        return draft.masked & ~draft.replaced
+        still_open: np.ndarray = draft.masked & ~draft.replaced
+        return still_open
 
     def done(self, draft: Draft) -> Bool[np.ndarray, "R"]:
         """Return the rows without an open slot."""
-        finished: np.ndarray = ~draft.masked.any(1)
-        return finished
+        return np.logical_not(draft.masked.any(1))
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,10 @@ class InvertibleLinear(Flow):
         return self._multiplied(z, torch.linalg.inv(self.weight))
 
     def _multiplied(self, z: Float[Tensor, "B n d"], matrix: Float[Tensor, "e e"]) -> Float[Tensor, "B n d"]:
+        batch, positions, width = z.shape
         if self.strided:
-            return (matrix @ z.unflatten(2, (-1, self.heads))).flatten(2)
-        return (z.unflatten(2, (self.heads, -1)) @ matrix.t()).flatten(2)
+            return (matrix @ z.reshape(batch, positions, width // self.heads, self.heads)).flatten(2)
+        return (z.reshape(batch, positions, self.heads, width // self.heads) @ matrix.t()).flatten(2)
 
 
 class Coupling(Flow):
@@ -281,12 +282,12 @@ class FlowPrior(nn.Module):
 def squeezed(z: Float[Tensor, "B n d"]) -> tuple[Float[Tensor, "B n//2 d"], Float[Tensor, "B n d//2"]]:
     """Return the first half of the features, pairs of positions joined, and the second half."""
     first, second = z.chunk(2, 2)
-    return first.unflatten(1, (-1, 2)).flatten(2), second
+    return first.reshape(len(z), z.shape[1] // 2, z.shape[2]), second
 
 
 def unsqueezed(z: Float[Tensor, "B k d"], second: Float[Tensor, "B n h"]) -> Float[Tensor, "B n d"]:
     """Undo it."""
-    return torch.cat([z.unflatten(2, (2, -1)).flatten(1, 2), second], 2)
+    return torch.cat([z.reshape(second.shape), second], 2)
 
 
 def _level(config: TransformerConfig, heads: int, steps: int, last: bool) -> list[Flow]:
