@@ -137,8 +137,8 @@ def test_a_small_network_is_decoded_as_one_token_after_the_other() -> None:
             for j, token in seen.items():
                 canvas[0, j], visible[0, place, j] = token, True
             filled = reader.fill_visible(np.array([0]), canvas, np.array([length]), visible)  # noqa: B023
-            found: np.ndarray = filled.log_probs(0, np.array([place]))[0]
-            return found
+            row: np.ndarray = filled.log_probs(0, np.array([place]))[0]
+            return row
 
         tokens: dict[int, int] = {}
         order = {place: predict(place, {}).max() for place in range(1, length - 1)}

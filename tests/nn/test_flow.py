@@ -78,8 +78,8 @@ def latents(*lengths: int, seed: int = 2) -> Tensor:
 def jacobian_log_det(function: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
     """Of one sentence without padding, `[n, d]`."""
     jacobian = torch.autograd.functional.jacobian(function, z)  # type: ignore[no-untyped-call]
-    size: Tensor = torch.linalg.slogdet(jacobian.reshape(z.numel(), z.numel())).logabsdet
-    return size
+    log_det: Tensor = torch.linalg.slogdet(jacobian.reshape(z.numel(), z.numel())).logabsdet
+    return log_det
 
 
 @pytest.mark.parametrize("name", FLOWS)
@@ -128,7 +128,8 @@ def test_the_density_is_that_of_the_noise_and_padding_counts_in_nothing() -> Non
         own = alone(told, index, length, source)
         parts, log_det = prior(z[index : index + 1, :length], own)
         normal = torch.distributions.Normal(torch.zeros((), dtype=torch.float64), 1.0)
-        expected = sum(normal.log_prob(p).sum() for p in parts) + log_det[0]  # type: ignore[no-untyped-call]
+        densities = [normal.log_prob(part).sum() for part in parts]  # type: ignore[no-untyped-call]
+        expected = torch.stack(densities).sum() + log_det[0]
         assert_close(found[index], expected)
     rubbish = torch.where(told.mask.unsqueeze(2), z, 1e6)
     assert_close(prior.log_prob(rubbish, told), found)

@@ -37,11 +37,11 @@ def by_hand(network: FlowSeqNetwork, batch: Batch, progress: float, smoothing: f
         found = network.inferred(memory, filled)
         noise = normal_noise(single.seeds, len(ids), found.mean.shape[2]) * (progress >= 0.2)
         z = found.mean + found.log_deviation.exp() * noise
-        posterior = Normal(found.mean, found.log_deviation.exp())
-        log_q = posterior.log_prob(z).sum()  # type: ignore[no-untyped-call]
+        log_q = Normal(found.mean, found.log_deviation.exp()).log_prob(z).sum()  # type: ignore[no-untyped-call]
         parts, log_det = network.prior(z, network.given(memory, filled.mask))
         standard = Normal(torch.zeros((), dtype=z.dtype), 1.0)
-        log_p = sum(standard.log_prob(p).sum() for p in parts) + log_det.sum()  # type: ignore[no-untyped-call]
+        densities = [standard.log_prob(part).sum() for part in parts]  # type: ignore[no-untyped-call]
+        log_p = torch.stack(densities).sum() + log_det.sum()
         log_probs = network.token_log_probs(network.written(memory, z, filled.mask))[0]
         own = log_probs[torch.arange(len(ids)), torch.tensor(ids)]
         costs = -(1 - smoothing) * own - smoothing * log_probs.mean(1)

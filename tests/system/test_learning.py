@@ -1,5 +1,7 @@
 """Every network, through its objective and every strategy that searches, learns to copy and to reverse."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -12,6 +14,8 @@ from pcfgnat.networks import (
     DAGNetwork,
     DiscoConfig,
     DiscoNetwork,
+    FlowSeqConfig,
+    FlowSeqNetwork,
     ImputerNetwork,
     Network,
     PCFGConfig,
@@ -20,7 +24,8 @@ from pcfgnat.networks import (
     SlotsNetwork,
 )
 from pcfgnat.nn import LinkConfig
-from pcfgnat.objectives import CrossEntropy, Disco, Imputer, Likelihood, Objective
+from pcfgnat.nn.flow import FlowConfig
+from pcfgnat.objectives import CrossEntropy, Disco, FlowSeq, Imputer, Likelihood, Objective
 from tests.support.toy_tasks import (
     COPY,
     REVERSE,
@@ -90,6 +95,17 @@ def test_the_imputer_learns_from_ctc_on(task: ToyTask) -> None:
     train(network, Imputer(), task, Training(steps=200, rate=2e-3, sentences=24, warm_up=30), seed=1)
     for strategy in ("imputation:iterations=1", "imputation:iterations=4", "imputation:blocks=true"):
         assert exact_match(network, strategy, task, sentences=100) >= 0.95, strategy
+
+
+@pytest.mark.slow  # flows are many small products: half a minute
+@shapes_unchecked()
+def test_flowseq_learns_to_copy() -> None:
+    torch.manual_seed(0)
+    size = replace(LARGER, layers_encoder=1, layers_decoder=1)
+    config = FlowSeqConfig(size, layers_posterior=1, flow=FlowConfig((1,), ffn=64, heads=4))
+    network = FlowSeqNetwork(config, SHORT_COPY.vocabulary)
+    train(network, FlowSeq(annealing=0.2), SHORT_COPY, Training(300, 3e-3, sentences=24, warm_up=30))
+    assert exact_match(network, "greedy", SHORT_COPY, sentences=100) >= 0.75
 
 
 @pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])

@@ -45,8 +45,8 @@ class SeeMoreCertain(Policy):
         order = np.lexsort((-draft.first, ~draft.inner))
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, np.arange(width)[None], 1)
-        visible: np.ndarray = (rank[:, None, :] < rank[:, :, None]) & draft.inner[:, None, :]
-        return visible
+        earlier: np.ndarray = (rank[:, None, :] < rank[:, :, None]) & draft.inner[:, None, :]
+        return earlier
 
 
 @dataclass(frozen=True)

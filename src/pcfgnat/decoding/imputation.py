@@ -38,12 +38,12 @@ class CommitMostCertain(Policy):
 
     def masked(self, draft: Draft) -> Bool[np.ndarray, "R M"]:
         """Return the slots that are still open."""
-        left: np.ndarray = draft.masked & ~draft.replaced
-        return left
+        still_open: np.ndarray = draft.masked & ~draft.replaced
+        return still_open
 
     def done(self, draft: Draft) -> Bool[np.ndarray, "R"]:
         """Return the rows without an open slot."""
-        return np.logical_not(draft.masked.any(axis=1))
+        return np.logical_not(draft.masked.any(1))
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,10 @@ class InvertibleLinear(Flow):
         return self._multiplied(z, torch.linalg.inv(self.weight))
 
     def _multiplied(self, z: Float[Tensor, "B n d"], matrix: Float[Tensor, "e e"]) -> Float[Tensor, "B n d"]:
+        batch, positions, width = z.shape
         if self.strided:
-            return (matrix @ z.view(*z.shape[:2], -1, self.heads)).flatten(2)
-        return (z.view(*z.shape[:2], self.heads, -1) @ matrix.t()).flatten(2)
+            return (matrix @ z.reshape(batch, positions, width // self.heads, self.heads)).flatten(2)
+        return (z.reshape(batch, positions, self.heads, width // self.heads) @ matrix.t()).flatten(2)
 
 
 class Coupling(Flow):
@@ -267,8 +268,7 @@ class FlowPrior(nn.Module):
         noise, log_det = self(given.kept(z), given)
         squares = torch.stack([part.square().flatten(1).sum(1) for part in noise]).sum(0)
         count = given.mask.sum(1) * z.shape[2]
-        log_prob: Tensor = log_det - squares / 2 - count * math.log(2 * math.pi) / 2
-        return log_prob
+        return log_det - squares / 2 - count * math.log(2 * math.pi) / 2
 
     def arranged(self, noise: Float[Tensor, "B n d"]) -> list[Float[Tensor, "B _ _"]]:
         """Return independent numbers as they leave the levels."""
@@ -282,14 +282,12 @@ class FlowPrior(nn.Module):
 def squeezed(z: Float[Tensor, "B n d"]) -> tuple[Float[Tensor, "B n//2 d"], Float[Tensor, "B n d//2"]]:
     """Return the first half of the features, pairs of positions joined, and the second half."""
     first, second = z.chunk(2, 2)
-    sentences, positions, features = first.shape
-    return first.reshape(sentences, positions // 2, 2 * features), second
+    return first.reshape(len(z), z.shape[1] // 2, z.shape[2]), second
 
 
 def unsqueezed(z: Float[Tensor, "B k d"], second: Float[Tensor, "B n h"]) -> Float[Tensor, "B n d"]:
     """Undo it."""
-    sentences, pairs, features = z.shape
-    return torch.cat([z.reshape(sentences, 2 * pairs, features // 2), second], 2)
+    return torch.cat([z.reshape(second.shape), second], 2)
 
 
 def _level(config: TransformerConfig, heads: int, steps: int, last: bool) -> list[Flow]:

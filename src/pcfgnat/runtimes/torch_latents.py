@@ -27,7 +27,8 @@ class TorchLatents:
     @property
     def max_latents(self) -> int:
         """The greatest number of positions."""
-        return int(self._network.config.longest)
+        longest: int = self._network.config.longest
+        return longest
 
     def read_latents(self, sources: Sources) -> "TorchLatentsReader":
         """Encode sources."""
@@ -45,12 +46,14 @@ class TorchLatentsReader:
     @property
     def multiple(self) -> int:
         """Numbers of positions must be multiples of this."""
-        return int(self.network.config.flow.multiple)
+        multiple: int = self.network.config.flow.multiple
+        return multiple
 
     @property
     def width(self) -> int:
         """Size of a latent vector."""
-        return int(self.network.config.transformer.width)
+        width: int = self.network.config.transformer.width
+        return width
 
     def length_log_probs(self) -> Float[np.ndarray, "B L"]:
         """Return log-probabilities of the classes of lengths."""

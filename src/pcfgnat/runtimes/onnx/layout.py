@@ -49,8 +49,8 @@ def canvas_kinds(lengths: Int64[np.ndarray, "B"], width: int) -> Int64[np.ndarra
 def empty_canvases(lengths: Int64[np.ndarray, "B"]) -> Int64[np.ndarray, "B M"]:
     """Return the tokens of empty canvases."""
     held = np.array([SPECIAL_TOKENS.bos, SPECIAL_TOKENS.unk, SPECIAL_TOKENS.eos])
-    tokens: np.ndarray = held[canvas_kinds(lengths, int(lengths.max()))]
-    return tokens
+    canvases: np.ndarray = held[canvas_kinds(lengths, int(lengths.max()))]
+    return canvases
 
 
 def opposite_rows(
