@@ -166,7 +166,7 @@ def test_translate_with_options(world: World, capsys: Capture) -> None:
 
 def test_trees_are_drawn_and_written(world: World, capsys: Capture) -> None:
     text = LINES[0]
-    result = Translator.load(world.grammar, options=TranslateOptions(confidence=True))(text)
+    result = Translator.load(world.grammar)(text)
     assert result.tree is not None
     data = json.loads(out(capsys, "translate", "--model", world.grammar, "--json", text))
     assert data == result.to_dict()

@@ -24,11 +24,15 @@ def test_constraints(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_json_has_what_was_forced_and_confidence(capsys: Capture) -> None:
-    data = json.loads(out(capsys, "translate", TEXT, "--require", "Gebäude", "--json"))
+    data = json.loads(out(capsys, "translate", TEXT, "--require", "Gebäude", "--json", "--confidence"))
     assert [data["pieces"][place] for place in data["forced"]] == ["▁Gebäude"]
     assert [word["text"] for word in data["words"]] == data["text"].strip(".").split()
-    bare = json.loads(out(capsys, "translate", TEXT, "--json", "--no-confidence"))
+    bare = json.loads(out(capsys, "translate", TEXT, "--json"))
     assert "words" not in bare
+    assert (
+        error(capsys, "translate", TEXT, "--confidence")
+        == "--confidence must come with --json, which shows it"
+    )
 
 
 def test_what_is_impossible_is_said(tmp_path: Path, capsys: Capture) -> None:

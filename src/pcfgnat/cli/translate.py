@@ -60,10 +60,9 @@ def add_command(commands: Commands) -> None:
     form.add_argument(
         "--json",
         action="store_true",
-        help="one JSON object per line: text, score, pieces, tree, confidence …",
+        help="one JSON object per line: text, score, pieces, tree …",
     )
-    add("--confidence", action=argparse.BooleanOptionalAction, default=True,
-        help="how sure the model is of each word, with --json (default: yes)")  # fmt: skip
+    add("--confidence", action="store_true", help="how sure the model is of each word, with --json")
     add("--split", action=argparse.BooleanOptionalAction, default=True,
         help="translate several sentences in a line one by one (default: yes)")  # fmt: skip
     add_decoding_options(parser)
@@ -82,13 +81,14 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("either texts or --input may be given, got both")
     constraints = constraints_of(options)
     translator = load_translator(options, options.model, results=options.results, at_once=_is_typed(options))
-    confidence = options.json and options.confidence
+    if options.confidence and not options.json:
+        raise ValueError("--confidence must come with --json, which shows it")
     wanted = replace(
         translator.options,
         constraints=constraints,
         keep=options.keep,
         split=options.split,
-        confidence=confidence,
+        confidence=options.confidence,
     )
     translator = translator.with_options(wanted)
     kind = "json" if options.json else "tree" if options.tree else "text"
