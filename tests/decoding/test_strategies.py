@@ -32,11 +32,8 @@ from pcfgnat.decoding import (
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
-<<<<<<< HEAD
-from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
-=======
 from pcfgnat.decoding.latents import LatentGreedy, LatentSample
->>>>>>> main
+from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotSample
 from pcfgnat.decoding.stepwise import GreedySteps, SampleSteps
 from pcfgnat.grammar.canvas import Framing
@@ -123,11 +120,8 @@ BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlySlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll]),
     (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
-<<<<<<< HEAD
-    (OnlySearches(), [SearchedBeam, SearchedGreedy]),
-=======
     (OnlyLatents(), [LatentGreedy, LatentSample]),
->>>>>>> main
+    (OnlySearches(), [SearchedBeam, SearchedGreedy]),
     (Bare(), []),
 ]
 
