@@ -49,7 +49,8 @@ def best_allowed(network: CanvasNetwork, starts: frozenset[int], penalty: float)
     ]
     distribution = translation_distribution(network, Padded.from_lists([SOURCE] * len(allowed)))
     best = distribution.posterior(Padded.from_lists(allowed)).argmax().score.tolist()
-    return max(score / len(ids) ** penalty for score, ids in zip(best, allowed, strict=True))
+    ranked: list[float] = [score / len(ids) ** penalty for score, ids in zip(best, allowed, strict=True)]
+    return max(ranked)
 
 
 @pytest.mark.parametrize("starts", [None, STARTS], ids=["tokens", "words"])
