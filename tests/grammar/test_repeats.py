@@ -3,7 +3,7 @@ import math
 import pytest
 
 from pcfgnat.grammar.automaton import Automaton
-from pcfgnat.grammar.repeats import best_without_repeats, repeated_words
+from pcfgnat.grammar.repeats import RepeatsRemainError, best_without_repeats, repeated_words
 from pcfgnat.grammar.tokens import TokenRules
 from pcfgnat.structures import Hypothesis, SupportTree
 from tests.support.constrained import contains, search, sentences
@@ -49,3 +49,10 @@ def test_says_when_there_is_none_or_no_end() -> None:
     twice = Hypothesis((0, 0), -1.0, (1, 2))
     with pytest.raises(ValueError, match=r"gone after 2 rounds, got \(0, 0\)"):
         best_without_repeats(lambda _: twice, STARTS, max_rounds=2)
+
+
+def test_gives_up_before_an_automaton_grows_too_large() -> None:
+    word = (0, *[2] * 80)
+    long = Hypothesis(word * 3, -1.0, tuple(range(3 * len(word))))
+    with pytest.raises(RepeatsRemainError, match="repeated words must need at most 256 states, got 325"):
+        best_without_repeats(lambda _: long, STARTS)

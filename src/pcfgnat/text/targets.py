@@ -40,7 +40,8 @@ class TargetGroups:
     @property
     def sizes(self) -> Int64[np.ndarray, "sources"]:
         """How many targets each source has."""
-        return np.diff(self.starts)
+        sizes: np.ndarray = np.diff(self.starts)
+        return sizes
 
     @property
     def first(self) -> Int64[np.ndarray, "sources"]:
@@ -52,7 +53,8 @@ class TargetGroups:
         """Return one pair of each source, in the corpus's order; the same for the same seed and epoch."""
         chance = np.random.default_rng((seed, epoch, 1)).random(len(self))
         chosen = self.starts[:-1] + (chance * self.sizes).astype(np.int64)
-        return np.sort(self.members[chosen])
+        taken: np.ndarray = np.sort(self.members[chosen])
+        return taken
 
     def of_pair(self, pair: int) -> list[int]:
         """Return all pairs that have the source of the first pair `pair`."""
