@@ -165,10 +165,16 @@ def test_counts_what_is_charged() -> None:
     assert set(Corrected().loss(network, BATCH, 0.0).metrics) == {"nll", "correction_nll", "length_loss"}
 
 
+def repeated(gold: Gold) -> Batch:
+    """Targets that are their own sources, each with a seed."""
+    sentences = Padded(gold.ids, gold.lengths)
+    return Batch(sentences, sentences, torch.arange(len(gold.lengths)))
+
+
 def test_every_set_of_positions_has_its_probability() -> None:
     words, draws = 3, 40000
     gold = Gold.of(Padded(torch.full((draws, 5), 7), torch.full((draws,), 5)), torch.full((draws,), 5))
-    batch = Batch(*[Padded(gold.ids, gold.lengths)] * 2, torch.arange(draws))
+    batch = repeated(gold)
     rows = UniformMask((1, 2)).hidden(batch, gold).tolist()
     counted = Counter(tuple(place for place, hidden in enumerate(row) if hidden) for row in rows)
     for count in range(1, words + 1):
@@ -182,7 +188,7 @@ def test_every_set_of_positions_has_its_probability() -> None:
 def test_the_second_mask_is_independent_of_the_first() -> None:
     draws, words = 20000, 4
     gold = Gold.of(Padded(torch.full((draws, 6), 7), torch.full((draws,), 6)), torch.full((draws,), 6))
-    batch = Batch(*[Padded(gold.ids, gold.lengths)] * 2, torch.arange(draws))
+    batch = repeated(gold)
     first, second = (
         UniformMask(streams).hidden(batch, gold)[:, 1:-1] for streams in (FIRST_MASK, SECOND_MASK)
     )
@@ -195,7 +201,7 @@ def test_the_second_mask_is_independent_of_the_first() -> None:
 
 def test_bounds_of_the_first_mask() -> None:
     gold = Gold.of(Padded(torch.full((900, 12), 7), torch.full((900,), 12)), torch.full((900,), 12))
-    batch = Batch(*[Padded(gold.ids, gold.lengths)] * 2, torch.arange(900))
+    batch = repeated(gold)
     counts = [
         set(UniformMask((1, 2), least, most).hidden(batch, gold).sum(1).tolist())
         for least, most in ((0.0, 1.0), (0.5, 0.75), (1.0, 1.0), (0.0, 0.0))
