@@ -17,8 +17,6 @@ def test_networks_of_latents_are_refused(tmp_path: Path) -> None:
     network = FlowSeqNetwork(flowseq().config, tokenizer.vocabulary_size)
     metadata = describe("flowseq", network.config, tokenizer.vocabulary_size, DecodingDefaults("greedy"))
     save_checkpoint(tmp_path / "model", network, tokenizer, metadata)
-    with pytest.raises(
-        CheckpointError, match=r"onnxruntime runs pcfg, .* networks, but .* is of kind flowseq"
-    ):
+    with pytest.raises(CheckpointError, match=r"onnxruntime runs .*, but .* is of kind flowseq"):
         export_onnx(tmp_path / "model", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
