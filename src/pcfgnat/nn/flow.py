@@ -268,13 +268,8 @@ class FlowPrior(nn.Module):
         noise, log_det = self(given.kept(z), given)
         squares = torch.stack([part.square().flatten(1).sum(1) for part in noise]).sum(0)
         count = given.mask.sum(1) * z.shape[2]
-<<<<<<< HEAD
         log_prob: Tensor = log_det - squares / 2 - count * math.log(2 * math.pi) / 2
         return log_prob
-=======
-        density: Tensor = log_det - squares / 2 - count * math.log(2 * math.pi) / 2
-        return density
->>>>>>> disco
 
     def arranged(self, noise: Float[Tensor, "B n d"]) -> list[Float[Tensor, "B _ _"]]:
         """Return independent numbers as they leave the levels."""
