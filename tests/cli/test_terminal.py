@@ -164,7 +164,7 @@ def completions(line: str, directory: Path) -> list[str]:
 def test_a_shell_completes_commands_recipes_and_settings(tmp_path: Path) -> None:
     assert completions("pcfgnat tra", tmp_path) == ["train", "translate"]
     (tmp_path / "cat.toml").touch()
-    assert completions("pcfgnat train c", tmp_path) == ["ctc", "ctc_glancing", "cat.toml"]
+    assert completions("pcfgnat train c", tmp_path) == ["cmlm", "cmlmc", "ctc", "ctc_glancing", "cat.toml"]
     assert completions("pcfgnat train pcfg optimiser.w", tmp_path) == ["optimiser.warm_up="]
     assert "--vocabulary-size" in completions("pcfgnat prepare --vo", tmp_path)
 

@@ -17,6 +17,7 @@ from pcfgnat.decoding.constraints import (
     multiplied,
 )
 from pcfgnat.grammar.constrained import ConstrainedSearch
+from pcfgnat.grammar.lengths import best_ranked
 from pcfgnat.structures import RHPCFG, SupportTree
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.text.glossary import Term
@@ -194,7 +195,8 @@ def test_characters_that_are_checked_afterwards_leave_the_best_length_that_fits(
     (found,) = Viterbi().decode_constrained(alone(grammar), [[0]], request, Asked([(short,)], SURFACES))
     assert found.unmet == ()
     assert len(text_of(found.hypotheses[0].ids)) <= 4
-    ranked = Viterbi().decode(alone(grammar), [[0]], Request(6, 2.0, 6))[0]
+    ((_, grammars),) = alone(grammar).grammars([[0]])
+    (ranked,) = grammars.by_length([6], best_ranked(2.0, 6), joint=True)  # the best of each length
     assert found.hypotheses[0].ids == next(one.ids for one in ranked if len(text_of(one.ids)) <= 4)
 
 
