@@ -268,7 +268,7 @@ def test_the_length_penalty_is_disabled_where_it_has_no_effect(page: Browser, em
         works = [entry.text for entry in short] != [entry.text for entry in long]
         assert page.find("[name=length_penalty]").is_enabled() == works, strategy
         assert (page.shown("[name=beta-value]") == f"no effect on {strategy}") == (not works)
-    assert embedded.facts.penalised_strategies == ["viterbi", "joint-viterbi"]
+    assert embedded.facts.penalised_strategies == ["viterbi", "joint-viterbi", "mbr"]
 
 
 def test_the_model_tells_of_itself(page: Browser, embedded: ServedModel) -> None:

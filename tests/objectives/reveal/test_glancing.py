@@ -156,8 +156,7 @@ def test_nodes_are_shown_their_tokens_and_the_figures_say_so(
     before, after = spy.inputs
     assert bool(shown.mask.any())
     assert_close(before[~shown.mask], after[~shown.mask])
-    positions = network.embeddings.target_positions(after.shape[1]).expand_as(after)
-    expected = network.embeddings.tokens(shown.token) + positions
+    expected = network.embeddings.target(shown.token, shown.mask)
     assert_close(after[shown.mask], expected[shown.mask])
     emitted, right, aligned = network.emitted(learnable().target).to_lists(), 0, 0
     for row, ids in enumerate(emitted):
