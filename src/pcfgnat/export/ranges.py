@@ -17,7 +17,7 @@ from pcfgnat.runtimes.base import Steps
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text.special import SPECIAL_TOKENS
 
-SENTENCES, BATCH, LONGEST = 200, 20, 40
+SENTENCES, BATCH, LONGEST = 64, 16, 40
 MARGIN = 1.25  # text goes a little beyond random tokens; what is beyond this too is clipped
 
 
