@@ -74,7 +74,7 @@ def test_the_bundled_model_needs_no_torch(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)
     assert (facts["parameters"], facts["longest source"]) == (4_059_844, 128)
-    assert facts["strategies"] == ["viterbi", "joint-viterbi", "lookahead", "greedy", "sample"]
+    assert facts["strategies"] == ["viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr"]
 
 
 def test_the_bundled_model_is_evaluated_without_torch(tmp_path: Path) -> None:
