@@ -15,7 +15,16 @@ PAGE = "docs/decoding.md"
 COMMANDS = [
     line for language, text in blocks(PAGE) if language == "sh" for line in text.splitlines() if line.strip()
 ]
-MODELS = {"pcfg": "depth 1", "dag": "dag", "ctc": "ctc", "vanilla": "slots", "transformer": "autoregressive"}
+MODELS = {
+    "pcfg": "depth 1",
+    "dag": "dag",
+    "ctc": "ctc",
+    "imputer": "imputer",
+    "vanilla": "slots",
+    "cmlm": "slots",
+    "disco": "disco",
+    "transformer": "autoregressive",
+}
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,8 @@ def settings(data: Path, output: Path, *changes: str) -> dict[str, Any]:
         "validation": {"every": 5},
     }
     changed = override(plain, changes)
-    likely = "cross_entropy" if changed["network"]["name"] == "autoregressive" else "likelihood"
+    own = {"autoregressive": "cross_entropy", "flowseq": "flowseq"}
+    likely = own.get(changed["network"]["name"], "likelihood")
     return {**changed, "objective": {"name": likely, **changed["objective"]}}
 
 

@@ -47,7 +47,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))
             "network.transformer.widht=1",
             r"unknown key 'network.transformer.widht'; did you mean network.transformer.width",
         ),
-        ("objective.name=elbow", "objective.name must be one of likelihood, cross_entropy, got 'elbow'"),
+        ("objective.name=elbow", "objective.name must be one of likelihood, cross_entropy, .*, got 'elbow'"),
         ("objective.name=cross_entropy", "trains autoregressive networks, got SlotsNetwork"),
         (
             "objective.glancing.frist=1",
@@ -57,7 +57,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))
         ("network.glancing.first=1", r"unknown key 'network.glancing'; "),
         (
             "validation.decoding.strategy=beam",
-            "validation.decoding.strategy: the strategy must be one of greedy, sample for .*, got 'beam'",
+            "validation.decoding.strategy: the strategy must be one of greedy, sample, .* for .*, got 'beam'",
         ),
         (
             "validation.decoding.strategy='greedy:size=2'",

@@ -286,7 +286,8 @@ class TrainConfig:
 def check_same_run(config: TrainConfig, path: Path) -> None:
     """Raise an error if a run that was started with the settings in `path` cannot resume with other ones."""
     before = to_dict(load_config(TrainConfig, path).resolved())
-    for key, (was, now) in differing_keys(before, to_dict(config)).items():
+    changes = differing_keys(before, to_dict(config)).items()
+    for key, (was, now) in sorted(changes, key=lambda change: not change[0].endswith(".name")):
         if key not in MAY_CHANGE and not key.startswith(MAY_CHANGE_TABLES):
             change = f"{key} changed from {was!r} to {now!r}"
             raise TrainingError(f"cannot resume {path.parent}: {change}; use another output to start over")
