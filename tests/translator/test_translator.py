@@ -164,7 +164,7 @@ def test_impossible_options_are_named() -> None:
     names = "viterbi, joint-viterbi, lookahead, greedy, sample, mbr"
     with pytest.raises(DecodingError, match=f"must be one of {names} for this model, got 'beam'"):
         made(options=TranslateOptions(strategy="beam"))
-    with pytest.raises(DecodingError, match=r"unknown key 'viterbi.size'; valid keys: none"):
+    with pytest.raises(DecodingError, match=r"unknown key 'viterbi.size'; valid keys: no_repeat"):
         made(options=TranslateOptions(strategy="viterbi:size=3"))
     for name in ("results", "batch", "batch_tokens", "window"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
