@@ -27,6 +27,9 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "ctc": PLAIN,
     "slots": PLAIN,
     "cmlmc": {"name": "cmlmc"},
+    "imputer": {"name": "imputer"},
+    "disco": {"name": "disco"},
+    "flowseq": {"name": "flowseq"},
 }
 RECORDED = {
     "autoregressive": [3.288892, 3.027352, 3.072308, 2.876685, 2.77318],
@@ -35,6 +38,9 @@ RECORDED = {
     "ctc": [5.986717, 5.582781, 5.420113, 5.396227, 5.020037],
     "slots": [2.849732, 3.120162, 2.723859, 2.481426, 2.523543],
     "cmlmc": [4.002161, 3.351699, 3.315256, 3.420383, 3.487858],
+    "imputer": [2.61945, 2.389369, 5.304002, 2.934644, 4.581715],
+    "disco": [3.451173, 3.493708, 3.37507, 3.14251, 3.3383],
+    "flowseq": [13.64262, 73.95403, 92.50625, 52.17569, 54.51178],
 }
 # two unequal batches, each of sources and targets
 BATCHES = [

@@ -61,7 +61,9 @@ def test_there_is_one_for_every_model_and_every_corpus_of_the_paper() -> None:
     assert set(OWN) == {f"paper/pcfg_{pair}" for pair in directions}
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=[pytest.mark.slow] * (name in ORIGINALS)) for name in RECIPES]
+)
 def test_runs(recipe: str, data: Path, tmp_path: Path) -> None:
     sizes = {"width": 32, "ffn": 32, "heads": 4, "layers_encoder": 1, "layers_decoder": 1}
     changes = [f"network.transformer.{name}={value}" for name, value in sizes.items()]

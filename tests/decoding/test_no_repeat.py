@@ -56,7 +56,7 @@ def best_allowed(network: CanvasNetwork, starts: frozenset[int], penalty: float)
 @pytest.mark.parametrize("name", ["pcfg", "dag"])
 def test_is_the_best_of_all_sentences_without_repeats(name: str, starts: frozenset[int] | None) -> None:
     changed = 0
-    for seed, penalty in itertools.product(range(4), (0.0, 1.0, 2.0)):
+    for seed, penalty in itertools.product(range(2), (0.0, 2.0)):
         network = stuttering(name, seed)
         request = Request(length_penalty=penalty, max_length=6, word_starts=starts)
         ((plain,),) = translated(network, "joint-viterbi", [SOURCE], request)

@@ -57,7 +57,7 @@ def test_the_count_tells_a_square_from_a_line() -> None:
 @pytest.mark.parametrize("form", PICTURES)
 def test_cost_is_about_linear(form: str) -> None:
     draw = PICTURES[form]
-    small, large = long_tree(40), long_tree(160)
+    small, large = long_tree(20), long_tree(80)
     draw(small)  # fills what is remembered
     assert steps(lambda: draw(large)) < 5 * steps(lambda: draw(small))
 

@@ -22,8 +22,16 @@ from tests.runtimes.models import MODELS, save_model
 LENGTHS = (3, 9, 4, 9, 24, 1, 5, 5, 12)
 # with other settings than the default, where a strategy has any
 STRATEGIES = {
-    "pcfg": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr:size=6", "mbr:draw=true"),
-    "dag": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr:size=6"),
+    "pcfg": (
+        "viterbi",
+        "joint-viterbi",
+        "lookahead",
+        "greedy",
+        "sample",
+        "mbr:size=3",
+        "mbr:size=4,draw=true",
+    ),
+    "dag": ("viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr:size=3"),
     "ctc": ("greedy", "beam:size=4", "sample"),
     "slots": ("greedy", "greedy:lengths=5", "sample", "mask-predict", "update-all:iterations=3"),
     "cmlmc": ("greedy:lengths=5", "sample", "mask-predict:iterations=3", "update-all:iterations=4"),
@@ -95,21 +103,19 @@ def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
     assert strategies_of(onnx) == strategies_of(torch)
     asked = STRATEGIES[MODELS[name][0]]
     assert {text.partition(":")[0] for text in asked} == set(strategies_of(onnx))
-    batch = sources()
+    several = Request(length_penalty=0.8, results=3, seed=2), [ids for ids in sources() if len(ids) < 9]
+    one = Request(max_length=7, length_penalty=1.5), sources()
     for text in asked:
         strategy = parse_strategy(text, onnx)
-        for request in (
-            Request(length_penalty=0.8, results=3, seed=2),
-            Request(max_length=7, length_penalty=1.5),
-        ):
+        for request, batch in (several, one):
             expected = strategy.decode(torch, batch, request)
             assert_alike(strategy, strategy.decode(onnx, batch, request), expected)
             alone = [strategy.decode(onnx, [ids], request)[0] for ids in batch]
             assert_alike(strategy, alone, expected)
         penalties = (0.0, 1.0, 2.0)
-        swept = strategy.sweep(torch, batch, Request(), penalties)
+        swept = strategy.sweep(torch, several[1], Request(), penalties)
         assert all(len(row) == 3 for row in swept)
-        assert_alike(strategy, strategy.sweep(onnx, batch, Request(), penalties), swept)
+        assert_alike(strategy, strategy.sweep(onnx, several[1], Request(), penalties), swept)
         assert strategy.decode(onnx, [], Request()) == []
 
 
@@ -204,7 +210,7 @@ def test_int8_is_close(name: str, tmp_path: Path) -> None:
     ours, theirs = (np.concatenate(chances(runtime, batch)) for runtime in (onnx, torch))
     assert np.abs(ours - theirs).sum() < 0.05 * theirs.sum()
     assert np.abs(ours - theirs).max() < 0.05
-    assert np.corrcoef(ours, theirs)[0, 1] > 0.999
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.998
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -217,7 +217,9 @@ def test_both_implementations_agree_with_enumeration_on_any_grammar(
             assert float(marginals.sum()) == pytest.approx(len(ids) if found else 0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize(("chain_length", "depth"), [(4, 0), (4, 1), (3, 2), (3, 3)])
+@pytest.mark.parametrize(
+    ("chain_length", "depth"), [(4, 0), (4, 1), (3, 2), pytest.param(3, 3, marks=pytest.mark.slow)]
+)
 def test_gradcheck(either_backend: str, chain_length: int, depth: int) -> None:
     tree = SupportTree(chain_length, depth)
     lengths = torch.tensor([chain_length, chain_length - 1])

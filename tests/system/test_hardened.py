@@ -86,12 +86,14 @@ def test_translate_runs_and_writes_nothing(installed: Path) -> None:
     assert not Path("/nonexistent").exists()
 
 
+@pytest.mark.slow
 def test_warm_up_names_what_is_missing(installed: Path) -> None:
     done = as_nobody(installed, "warm-up")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "is writable: set NUMBA_CACHE_DIR to one" in done.stderr
 
 
+@pytest.mark.slow
 def test_kernels_that_were_compiled_ahead_are_used(installed: Path) -> None:
     ahead = installed.parent / f"{installed.name}-ahead"
     shutil.copytree(installed, ahead)
