@@ -19,7 +19,7 @@ def no_transfers() -> Iterator[None]:
 
     Copies from memory that is not pinned wait too: `torch.tensor(…, device=…)`, lists as indices.
     """
-    with _NoLists(), _NoCopies():
+    with _NoLists(), _NoCopies():  # type: ignore[no-untyped-call]
         yield
 
 
@@ -37,7 +37,7 @@ class _NoLists(TorchFunctionMode):
         return result
 
 
-class _NoCopies(TorchDispatchMode):
+class _NoCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Tensors of the host that meet those of the device, or become such."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

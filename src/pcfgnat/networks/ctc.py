@@ -52,7 +52,8 @@ class CTCNetwork(CanvasNetwork):
 
     def canvas_width(self, memory: Memory, target: Padded | None) -> int:
         """Return the canvas of a source that fills its row."""
-        return self.config.geometry.longest_canvas(memory.states.shape[1])
+        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
+        return width
 
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> CTC:
         """Return the alignments of each sentence; the blank comes first in any vocabulary."""

@@ -55,7 +55,8 @@ class DAGNetwork(CanvasNetwork):
 
     def canvas_width(self, memory: Memory, target: Padded | None) -> int:
         """Return the canvas of a source that fills its row."""
-        return self.config.geometry.longest_canvas(memory.states.shape[1])
+        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
+        return width
 
     @profiled(RULE_SCORES)
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> DAG:
