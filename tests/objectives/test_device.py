@@ -1,5 +1,6 @@
 """A training step never waits for its device, and finds there what it finds on the CPU."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -102,16 +103,17 @@ def test_what_devices_compute_is_what_the_cpu_computes(
 
 def test_transfers_are_seen() -> None:
     there, here = torch.zeros(3, device=META), torch.zeros(3)
-    for wrong in (
+    transfers: list[Callable[[], Tensor]] = [
         lambda: torch.tensor([1, 2], device=META),
         lambda: there[[0, 1]],
         lambda: there[torch.tensor([0, 1])],
         lambda: here.to(META),
         lambda: there + here,
         lambda: there.new_tensor([1.0]),
-    ):
+    ]
+    for transfer in transfers:
         with no_transfers(), pytest.raises(RuntimeError, match="device"):
-            wrong()
+            transfer()
     with no_transfers():
         assert (torch.where(there > 0, there, 1.0) * 2).device == META
         assert (here[[0, 1]] + 1).tolist() == [1.0, 1.0]
