@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from pcfgnat.nn import best_types, emission, token_log_probs, token_log_probs_within
+from pcfgnat.nn import best_types, emission, token_log_probs, token_log_probs_within, waiting
 
 ROWS, VOCABULARY, WIDTH, CHOSEN = 13, 11, 6, 5
 
@@ -114,13 +114,17 @@ def test_nothing_gives_nothing() -> None:
 
 
 @torch.no_grad()
-def test_a_smaller_vocabulary_has_its_own_softmax() -> None:
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_a_smaller_vocabulary_has_its_own_softmax(at_hand: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "at_hand", lambda _: at_hand)
     states, weight, types, _ = problem()
     vocabulary = torch.tensor([0, 1, 3, 4, 7, 10])
     inside = vocabulary[types % len(vocabulary)]
     scores = torch.full((ROWS, VOCABULARY), -math.inf, dtype=torch.float64)
     scores[:, vocabulary] = (states @ weight.t())[:, vocabulary]
-    found = token_log_probs_within(states, weight, inside, vocabulary)
-    assert_close(found, scores.log_softmax(-1).gather(1, inside))
-    everything = token_log_probs_within(states, weight, types, torch.arange(VOCABULARY))
+    kept = torch.isin(torch.arange(VOCABULARY), vocabulary)
+    for most in (len(vocabulary), len(vocabulary) + 2, VOCABULARY):
+        found = token_log_probs_within(states, weight, inside, kept, most)
+        assert_close(found, scores.log_softmax(-1).gather(1, inside))
+    everything = token_log_probs_within(states, weight, types, torch.ones_like(kept), VOCABULARY)
     assert_close(everything, token_log_probs(states, weight, types))

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from pcfgnat.structures import DAG, RHPCFG, Padded, RuleScores, SupportTree, backend
 from pcfgnat.structures.backend import chosen_backend, obstacle
-
-META = torch.device("meta")
+from pcfgnat.structures.emissions import as_arrays
+from pcfgnat.structures.ngrams import ngram_score
+from tests.support.transfers import META, no_transfers
 
 
 def sizes() -> Tensor:
@@ -49,6 +50,33 @@ def test_sums_gradients_and_best_trees_never_wait_for_the_device(
         3,
         distribution.scores.emit.shape[1] if isinstance(distribution, RHPCFG) else 9,
     )
+
+
+@pytest.mark.parametrize("build", [lambda: grammar(0), lambda: grammar(1), lambda: grammar(2), graph])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_expected_ngrams_never_wait_for_the_device(
+    n: int, build: Callable[[], tuple[RHPCFG | DAG, list[Tensor]]]
+) -> None:
+    distribution, leaves = build()
+    wanted = target()
+    with no_transfers():
+        found = ngram_score(distribution, wanted, n)
+        (found.score.sum() + distribution.expected_ngrams(wanted, n).sum()).backward()  # type: ignore[no-untyped-call]
+    assert found.score.shape == found.expected_length.shape == (3,)
+    assert all(leaf.grad is not None and leaf.grad.shape == leaf.shape for leaf in leaves if leaf.numel())
+
+
+def test_arrays_keep_values_and_have_numbers_that_numpy_knows() -> None:
+    given = (
+        torch.tensor([0.5, -1.25]),
+        torch.tensor([1, 2]),
+        torch.tensor([True]),
+        torch.tensor([2.0]).half(),
+    )
+    short = torch.tensor([0.75], dtype=torch.bfloat16, requires_grad=True)
+    found = as_arrays(*given, short)
+    assert [array.tolist() for array in found] == [[0.5, -1.25], [1, 2], [True], [2.0], [0.75]]
+    assert [str(array.dtype) for array in found] == ["float32", "int64", "bool", "float32", "float32"]
 
 
 def test_the_meta_device_catches_a_wait() -> None:

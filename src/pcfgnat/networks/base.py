@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pcfgnat.nn import Embeddings, Encoder
+from pcfgnat.nn import Embeddings, Encoder, waiting
 from pcfgnat.structures import Padded
 from pcfgnat.structures.distribution import check_lengths, check_target
 from pcfgnat.structures.profiling import ENCODER, profiled
@@ -81,15 +81,19 @@ class Network(nn.Module, ABC):
         return Memory(self.encoder(self.embeddings.source(source.ids, mask), mask), mask, source.lengths)
 
     def checked(self, sentences: Padded) -> Padded:
-        """Raise an error for unknown ids, and leave out columns that no sentence reaches into."""
+        """Raise an error for unknown ids, and leave out columns that no sentence reaches into.
+
+        Both only on the CPU: elsewhere batches are taken as they were made, without waiting for the device.
+        """
         check_target(sentences, len(sentences.lengths), self.vocabulary)
+        if not waiting.at_hand(sentences.lengths):
+            return sentences
         width = int(sentences.lengths.max()) if len(sentences.lengths) else 0
         return Padded(sentences.ids[:, :width], sentences.lengths)
 
     def padded(self, sentences: Sequence[Sequence[int]]) -> Padded:
         """Put sentences into tensors on the network's device."""
-        plain = Padded.from_lists(sentences)
-        return Padded(plain.ids.to(self.device), plain.lengths.to(self.device))
+        return Padded.from_lists(sentences).to(self.device)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pcfgnat.grammar.canvas import Framing, opposite
 from pcfgnat.networks.base import Memory, Network
-from pcfgnat.nn import Decoder, Embeddings, Encoder, LengthHead, TransformerConfig
+from pcfgnat.nn import Decoder, Embeddings, Encoder, LengthHead, TransformerConfig, waiting
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.profiling import DECODER, profiled
 from pcfgnat.text.special import SPECIAL_TOKENS
@@ -36,9 +36,12 @@ class CanvasIds:
     lengths: Int[Tensor, "B"]
 
     @classmethod
-    def blank(cls, lengths: Int[Tensor, "B"]) -> "CanvasIds":
-        """Return empty canvases: bos at the first node, eos at the last, blanks between."""
-        node = torch.arange(int(lengths.max()), device=lengths.device)
+    def blank(cls, lengths: Int[Tensor, "B"], width: int | None = None) -> "CanvasIds":
+        """Return empty canvases: bos at the first node, eos at the last, blanks between.
+
+        `width` is m, if it is known to be enough; else it is read off the lengths.
+        """
+        node = torch.arange(int(lengths.max()) if width is None else width, device=lengths.device)
         ids = torch.full((len(lengths), len(node)), SPECIAL_TOKENS.unk, device=lengths.device)
         ids[:, 0] = SPECIAL_TOKENS.bos
         return cls(ids.masked_fill(node == lengths.unsqueeze(1) - 1, SPECIAL_TOKENS.eos), lengths)
@@ -87,6 +90,16 @@ class CanvasNetwork(Network):
     @abstractmethod
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> SequenceDistribution:
         """Return p(Y|X); `emit` holds log-probabilities of K tokens, not always of the whole vocabulary."""
+
+    def canvas_width(self, memory: Memory, target: Padded | None) -> int | None:
+        """Return m for which all canvases have room, from shapes alone; None if only the lengths tell."""
+        return None
+
+    def blank(self, memory: Memory, target: Padded | None) -> CanvasIds:
+        """Return empty canvases for a batch; the target is known in training only."""
+        lengths = self.canvas_lengths(memory, target)
+        known = waiting.at_hand(lengths)
+        return CanvasIds.blank(lengths, None if known else self.canvas_width(memory, target))
 
     @profiled(DECODER)
     def fill(self, memory: Memory, canvas: CanvasIds) -> Canvas:

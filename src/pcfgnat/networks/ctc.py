@@ -50,6 +50,11 @@ class CTCNetwork(CanvasNetwork):
         lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
         return lengths
 
+    def canvas_width(self, memory: Memory, target: Padded | None) -> int:
+        """Return the canvas of a source that fills its row."""
+        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
+        return width
+
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> CTC:
         """Return the alignments of each sentence; the blank comes first in any vocabulary."""
         return CTC(emit, canvas.lengths, BLANK)

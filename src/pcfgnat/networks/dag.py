@@ -53,6 +53,11 @@ class DAGNetwork(CanvasNetwork):
         lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
         return lengths
 
+    def canvas_width(self, memory: Memory, target: Padded | None) -> int:
+        """Return the canvas of a source that fills its row."""
+        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
+        return width
+
     @profiled(RULE_SCORES)
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> DAG:
         """Return the lattice of each sentence."""

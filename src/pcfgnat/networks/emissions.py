@@ -1,12 +1,12 @@
 """Log-probabilities of tokens at the nodes of a canvas: of all tokens, or of the target's own."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcfgnat.networks.base import Batch, inference
-from pcfgnat.networks.canvas import Canvas, CanvasIds, CanvasNetwork
-from pcfgnat.nn import token_log_probs, token_log_probs_within
+from pcfgnat.networks.canvas import Canvas, CanvasNetwork
+from pcfgnat.nn import token_log_probs, token_log_probs_within, waiting
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.distribution import check_target
 from pcfgnat.structures.profiling import OUTPUT_LAYER, profiled
@@ -32,20 +32,38 @@ def target_emissions(
     """
     ids = target.ids.masked_fill(~target.mask, 0)
     blank = network.framing.blank
-    extra = ids.new_tensor([] if blank is None else [blank]).expand(len(ids), -1)
-    tokens = torch.cat([extra, ids], 1)
-    sentence = canvas.mask.nonzero()[:, 0]
-    states, weight = canvas.states[canvas.mask], network.embeddings.tokens.weight
+    tokens = ids if blank is None else torch.cat([ids.new_full((len(ids), 1), blank), ids], 1)
+    states, wanted = _nodes(canvas, tokens)
+    weight = network.embeddings.tokens.weight
     if shortlist is None:
-        found = token_log_probs(states, weight, tokens[sentence])
+        found = token_log_probs(states, weight, wanted)
     else:
-        frequent = torch.arange(min(shortlist, len(weight)), device=ids.device)
-        vocabulary = torch.unique(torch.cat([tokens.flatten(), frequent]))
-        found = token_log_probs_within(states, weight, tokens[sentence], vocabulary)
-    emit = found.new_zeros(*canvas.mask.shape, tokens.shape[1])
-    emit = emit.masked_scatter(canvas.mask.unsqueeze(2), found)
+        frequent = torch.arange(len(weight), device=ids.device) < shortlist
+        kept = frequent.index_fill(0, tokens.flatten(), True)
+        most = min(shortlist + tokens.numel(), len(weight))
+        found = token_log_probs_within(states, weight, wanted, kept, most)
+    emit = _placed(found, canvas)
     first = (ids.unsqueeze(2) == tokens.unsqueeze(1)).int().argmax(2)
     return emit, Padded(first, target.lengths)
+
+
+def _nodes(canvas: Canvas, tokens: Int[Tensor, "B K"]) -> tuple[Float[Tensor, "R D"], Int[Tensor, "R K"]]:
+    """Return the states of all nodes, and the tokens of the sentence that each belongs to.
+
+    Padding is left out on the CPU only: how much of it there is, another device alone knows.
+    """
+    if waiting.at_hand(canvas.mask):
+        return canvas.states[canvas.mask], tokens[canvas.mask.nonzero()[:, 0]]
+    everywhere = tokens.unsqueeze(1).expand(-1, canvas.mask.shape[1], -1)
+    return canvas.states.flatten(0, 1), everywhere.flatten(0, 1)
+
+
+def _placed(found: Float[Tensor, "R K"], canvas: Canvas) -> Float[Tensor, "B m K"]:
+    """Put numbers of the nodes of `_nodes` where these are; 0 elsewhere."""
+    mask = canvas.mask.unsqueeze(2)
+    if waiting.at_hand(mask):
+        return found.new_zeros(*canvas.mask.shape, found.shape[1]).masked_scatter(mask, found)
+    return torch.where(mask, found.view(*canvas.mask.shape, -1), 0.0)
 
 
 def with_columns(target: Padded) -> Padded:
@@ -57,7 +75,7 @@ def translation_distribution(network: CanvasNetwork, source: Padded) -> Sequence
     """Return p(Y|X) over the whole vocabulary, without gradient."""
     with inference(network):
         memory = network.encode(source)
-        canvas = network.fill(memory, CanvasIds.blank(network.canvas_lengths(memory, None)))
+        canvas = network.fill(memory, network.blank(memory, None))
         return network.distribution(canvas, all_emissions(network, canvas))
 
 
@@ -69,6 +87,6 @@ def target_distribution(network: CanvasNetwork, batch: Batch) -> tuple[SequenceD
     with inference(network):
         memory = network.encode(batch.source)
         check_target(batch.target, len(memory.lengths), network.vocabulary)
-        canvas = network.fill(memory, CanvasIds.blank(network.canvas_lengths(memory, batch.target)))
+        canvas = network.fill(memory, network.blank(memory, batch.target))
         emit, local = target_emissions(network, canvas, with_columns(network.emitted(batch.target)))
         return network.distribution(canvas, emit), local

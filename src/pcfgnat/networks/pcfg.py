@@ -60,6 +60,11 @@ class PCFGNetwork(CanvasNetwork):
         lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
         return lengths
 
+    def canvas_width(self, memory: Memory, target: Padded | None) -> int:
+        """Return the canvas of a source that fills its row."""
+        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
+        return width
+
     @profiled(RULE_SCORES)
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> RHPCFG:
         """Return the grammar of each sentence."""
@@ -127,8 +132,8 @@ class RuleNetwork(nn.Module):
         for offset in sorted({rule.parent for rule in rules}):
             own = [rule for rule in rules if rule.parent == offset]
             q = parent[:, :, place[:, offset]].unsqueeze(3)  # B H C 1 E
-            k = left[:, :, place[:, [rule.left for rule in own]]]
-            r = right[:, :, place[:, [rule.right for rule in own]]]
+            k = left[:, :, torch.stack([place[:, rule.left] for rule in own], 1)]
+            r = right[:, :, torch.stack([place[:, rule.right] for rule in own], 1)]
             scores = ((q + k) * r + q * k).sum(-1)  # B H C K
             legal = torch.ones(1, *scores.shape[2:], dtype=torch.bool, device=scores.device)
             found.append(self.links.mixed(scores, legal, features[:, place[:, offset]]))

@@ -29,6 +29,10 @@ class PredictedLengthNetwork(CanvasNetwork):
         best = self.length_scores(memory).argmax(1)
         return (memory.lengths + best - SAME_LENGTH).clamp(2, most)
 
+    def canvas_width(self, memory: Memory, target: Padded | None) -> int | None:
+        """Return the width of the targets; what is predicted must be read."""
+        return None if target is None else max(target.ids.shape[1], 2)
+
     def length_scores(self, memory: Memory) -> Float[Tensor, "B L"]:
         """Return the score of each class of lengths."""
         assert self.length is not None

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pcfgnat.nn import waiting
 from pcfgnat.nn.config import TransformerConfig
 from pcfgnat.nn.dropout import dropout
 
@@ -149,8 +150,10 @@ def bias_of(mask: Bool[Tensor, "*any"], like: Float[Tensor, "..."]) -> Float[Ten
 
 
 def key_bias(mask: Bool[Tensor, "B N"] | None, like: Float[Tensor, "..."]) -> Float[Tensor, "B 1 1 N"] | None:
-    """Bias that hides padded positions; None if nothing is padded."""
-    return None if mask is None or bool(mask.all()) else bias_of(mask, like)[:, None, None]
+    """Bias that hides padded positions; None if it is known that nothing is padded."""
+    if mask is None or (waiting.at_hand(mask) and bool(mask.all())):
+        return None
+    return bias_of(mask, like)[:, None, None]
 
 
 def causal_bias(length: int, like: Float[Tensor, "..."]) -> Float[Tensor, "1 1 N N"]:

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pcfgnat.nn import waiting
+
 CHUNK = {"cpu": 2**22, "cuda": 2**26}  # scores computed at a time, by device
 # Rows that together carry less than this share of the gradient's mass get none.
 NEGLIGIBLE = 1e-3
@@ -23,6 +25,8 @@ def token_log_probs(
     those which together hold less than a thousandth of the gradient are left out.
     """
     device = states.device.type
+    if not torch.amp.is_autocast_available(device):  # as on the meta device
+        return _TokenLogProbs.apply(states, weight, types)  # type: ignore[no-any-return,no-untyped-call]
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else weight.dtype
     with torch.autocast(device, enabled=False):
@@ -33,11 +37,28 @@ def token_log_probs_within(
     states: Float[Tensor, "R D"],
     weight: Float[Tensor, "V D"],
     types: Int[Tensor, "R K"],
-    vocabulary: Int[Tensor, "W"],
+    kept: Bool[Tensor, "V"],
+    most: int,
 ) -> Float[Tensor, "R K"]:
-    """Return the same without gradient, as if there were no tokens but `vocabulary`, ids in rising order."""
-    inside = torch.searchsorted(vocabulary, types)
-    return token_log_probs(states, weight[vocabulary], inside)
+    """Return the same without gradient, as if there were no tokens but those kept, of which `types` are.
+
+    `most` bounds how many are kept: a device alone knows their number, and so computes scores of so many.
+    """
+    if waiting.at_hand(kept):
+        vocabulary = kept.nonzero().flatten()
+        return token_log_probs(states, weight[vocabulary], torch.searchsorted(vocabulary, types))
+    order = kept.int().argsort(descending=True, stable=True)  # those kept come first
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    some, left_out = weight[order[:most]], ~kept[order[:most]]
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    found = [
+        (states[rows] @ some.t())
+        .masked_fill(left_out, -math.inf)
+        .log_softmax(1, dtype=wide)
+        .gather(1, place[types[rows]])
+        for rows in _chunks(len(states), some)
+    ]
+    return torch.cat(found)
 
 
 def best_types(states: Float[Tensor, "R D"], weight: Float[Tensor, "V D"]) -> Int[Tensor, "R"]:
@@ -71,7 +92,7 @@ class _TokenLogProbs(torch.autograd.Function):
 
             return (*torch.func.vjp(plain, states, weight)[1](grad), None)
         state_grad, weight_grad = torch.zeros_like(states), torch.zeros_like(weight)
-        if states.device.type == "cpu":
+        if waiting.at_hand(states):
             relevant = _relevant(grad.abs().sum(1)).nonzero().flatten()
         else:  # how many rows matter is known to the device only, and asking would mean to wait for it
             relevant = torch.arange(len(states), device=states.device)

@@ -2,9 +2,11 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Literal
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pcfgnat.networks import Batch, Network
@@ -15,21 +17,63 @@ class ObjectiveError(ValueError):
 
 
 @dataclass(frozen=True)
-class Loss:
-    """What is minimised, and what it was computed from.
+class Counts:
+    """How many sentences and target tokens count in a loss, on its device.
 
-    value:     the mean of the objective over sentences or tokens, as the objective says
-    sentences: how many sentences count in it
-    tokens:    how many target tokens count in it
-    skipped:   how many sentences were left out, because the network cannot produce their target
-    metrics:   further figures to report, by name
+    skipped: sentences that were left out, because the network cannot produce their target
+    """
+
+    sentences: Int[Tensor, ""]
+    tokens: Int[Tensor, ""]
+    skipped: Int[Tensor, ""]
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """What is minimised, and what it was computed from, on the network's device.
+
+    value:    the mean of the objective over sentences or tokens, as the objective says
+    counts:   how much was learned from
+    measured: further figures to report, by name
+
+    The first one that asks for a plain number waits for the device; all of them are then read at once.
     """
 
     value: Float[Tensor, ""]
-    sentences: int
-    tokens: int
-    skipped: int
-    metrics: dict[str, float] = field(default_factory=dict)
+    counts: Counts
+    measured: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> int:
+        """Return how many sentences count in the value."""
+        return int(self._numbers[0])
+
+    @property
+    def tokens(self) -> int:
+        """Return how many target tokens count in the value."""
+        return int(self._numbers[1])
+
+    @property
+    def skipped(self) -> int:
+        """Return how many sentences were left out."""
+        return int(self._numbers[2])
+
+    @property
+    def mean(self) -> float:
+        """Return the value."""
+        return self._numbers[3]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Return the further figures."""
+        return dict(zip(self.measured, self._numbers[4:], strict=True))
+
+    @cached_property
+    def _numbers(self) -> list[float]:
+        counts = (self.counts.sentences, self.counts.tokens, self.counts.skipped)
+        parts = [part.detach().double() for part in (*counts, self.value, *self.measured.values())]
+        numbers: list[float] = torch.stack(parts).tolist()
+        return numbers
 
 
 class Objective(ABC):

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory, Network
+from pcfgnat.networks import Batch, CanvasNetwork, Memory, Network
 from pcfgnat.networks.emissions import target_emissions, with_columns
 from pcfgnat.nn import LengthHead
 from pcfgnat.objectives.alternatives import Charge, summed
-from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
+from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 from pcfgnat.objectives.reveal.glancing import Glancing
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.distribution import check_target
@@ -61,9 +61,9 @@ class CanvasObjective(Objective):
         assert isinstance(network, CanvasNetwork)
         memory = network.encode(batch.source)
         check_target(batch.target, len(memory.lengths), network.vocabulary)
-        canvas_ids = CanvasIds.blank(network.canvas_lengths(memory, batch.target))
+        canvas_ids = network.blank(memory, batch.target)
         target = with_columns(network.emitted(batch.target))
-        shown, metrics = None, dict[str, float]()
+        shown, metrics = None, dict[str, Tensor]()
         if network.training and self.glancing.enabled:
             emitted = Batch(batch.source, target, batch.seeds)
             shown, metrics = self.glancing.revealed(network, memory, canvas_ids, emitted, progress)
@@ -94,19 +94,19 @@ def mean_loss(
     charge: Charge,
     lengths: Int[Tensor, "B"],
     extra: Float[Tensor, "B"] | None,
-    metrics: dict[str, float],
+    metrics: dict[str, Float[Tensor, ""]],
     cost_name: str = "nll",
 ) -> Loss:
     """Return the mean over sentences that cost less than +inf, and their mean figures beside `metrics`."""
     costs = charge.costs
     feasible = (costs != torch.inf) & (lengths >= 2)
-    sentences = int(feasible.sum())
-    losses = costs[feasible]
-    figures = {cost_name: losses, **{name: values[feasible] for name, values in charge.figures.items()}}
+    sentences = feasible.sum()
+    figures = {cost_name: costs, **charge.figures}
     if extra is not None:
-        figures["length_loss"] = extra[feasible]
-        losses = losses + extra[feasible]
-    means = {name: float(values.detach().sum()) / max(sentences, 1) for name, values in figures.items()}
-    value = losses.sum() / max(sentences, 1)
-    tokens = int(lengths[feasible].sum())
-    return Loss(value, sentences, tokens, len(costs) - sentences, {**metrics, **means})
+        figures["length_loss"] = extra
+        costs = costs + extra
+    totals = {name: torch.where(feasible, values.detach(), 0.0).sum() for name, values in figures.items()}
+    means = {name: total.double() / sentences.clamp(min=1) for name, total in totals.items()}
+    value = torch.where(feasible, costs, 0.0).sum() / sentences.clamp(min=1)
+    counts = Counts(sentences, torch.where(feasible, lengths, 0).sum(), (~feasible).sum())
+    return Loss(value, counts, {**metrics, **means})

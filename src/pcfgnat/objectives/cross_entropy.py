@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pcfgnat.networks import AutoregressiveNetwork, Batch, Network
-from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
+from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,6 @@ class CrossEntropy(Objective):
         nll, smoothing = found.nll, -found.log_probs.mean(1)
         tokens, epsilon = len(nll), self.label_smoothing
         value = ((1 - epsilon) * nll.sum() + epsilon * smoothing.sum()) / max(tokens, 1)
-        sentences = int((found.read.lengths > 0).sum())
-        metrics = {"nll": float(nll.detach().mean())} if tokens else {}
-        return Loss(value, sentences, tokens, len(found.read.lengths) - sentences, metrics)
+        lengths = found.read.lengths
+        counts = Counts((lengths > 0).sum(), lengths.sum(), (lengths == 0).sum())
+        return Loss(value, counts, {"nll": nll.detach().mean()} if tokens else {})

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pcfgnat.networks import Batch, FlowSeqNetwork, Network
 from pcfgnat.nn import LengthHead
-from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
+from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.objectives.smoothing import smoothed_nll
 from pcfgnat.structures import Padded
@@ -106,7 +106,9 @@ def _by_sentence(costs: Float[Tensor, "T"], filled: Padded) -> Float[Tensor, "B"
 
 def _mean(total: Float[Tensor, "B"], target: Padded, parts: dict[str, Float[Tensor, "B"]]) -> Loss:
     counted = target.lengths > 2
-    sentences = int(counted.sum())
-    metrics = {name: float(part[counted].sum()) / max(sentences, 1) for name, part in parts.items()}
-    value = total[counted].sum() / max(sentences, 1)
-    return Loss(value, sentences, int(target.lengths[counted].sum()), len(counted) - sentences, metrics)
+    sentences = counted.sum()
+    sums = {name: torch.where(counted, part.detach(), 0.0).sum() for name, part in parts.items()}
+    measured = {name: number.double() / sentences.clamp(min=1) for name, number in sums.items()}
+    value = torch.where(counted, total, 0.0).sum() / sentences.clamp(min=1)
+    counts = Counts(sentences, torch.where(counted, target.lengths, 0).sum(), (~counted).sum())
+    return Loss(value, counts, measured)

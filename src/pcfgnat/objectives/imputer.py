@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pcfgnat.networks import Batch, CanvasIds, ImputerNetwork, Network
+from pcfgnat.networks import Batch, ImputerNetwork, Network
 from pcfgnat.networks.ctc import BLANK
 from pcfgnat.networks.emissions import target_emissions, with_columns
 from pcfgnat.objectives.alternatives import Charge
@@ -33,7 +33,7 @@ class Imputer(Objective):
         assert isinstance(network, ImputerNetwork)
         memory = network.encode(batch.source)
         check_target(batch.target, len(memory.lengths), network.vocabulary)
-        blank = CanvasIds.blank(network.canvas_lengths(memory, None))
+        blank = network.blank(memory, None)
         target = with_columns(network.emitted(batch.target))
         position = best_alignment(network, memory, blank, target)
         shown = blank.mask & ~open_slots(blank.lengths, own_seeds(batch))
@@ -42,5 +42,5 @@ class Imputer(Objective):
         emit, local = target_emissions(network, canvas, target)
         distribution = network.distribution(canvas, partial.forced(emit, local))
         costs = -distribution.log_prob(local) / batch.target.lengths.clamp(min=1)
-        share = int(shown.sum()) / max(int(blank.mask.sum()), 1)
+        share = shown.sum().double() / blank.mask.sum().clamp(min=1)
         return mean_loss(Charge(costs), batch.target.lengths, None, {"revealed": share})

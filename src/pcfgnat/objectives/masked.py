@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pcfgnat.networks import Batch, Canvas, CanvasIds, CanvasNetwork, Memory, Network
 from pcfgnat.nn import LengthHead
-from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
+from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.objectives.reveal.mask import Gold, UniformMask, random_subset
 from pcfgnat.objectives.reveal.own_guesses import own_guesses
@@ -77,13 +77,14 @@ class MaskedObjective(Objective):
         answered = max(sum(len(nll) > 0 for _, nll in found), 1)
         parts = [costs.sum() / (max(len(costs), 1) * answered) for costs, _ in found]
         per_sentence = given[0].charged.sum(1)
-        tokens, sentences = int(per_sentence.sum()), int((per_sentence > 0).sum())
-        length = (per_sentence * self._length_costs(network, memory, batch)).sum() / max(tokens, 1)
+        counts = Counts((per_sentence > 0).sum(), per_sentence.sum(), (per_sentence == 0).sum())
+        length = (per_sentence * self._length_costs(network, memory, batch)).sum()
+        length = length / counts.tokens.clamp(min=1)
         names = ("nll", "correction_nll")
-        metrics = {name: float(nll.mean()) for name, (_, nll) in zip(names, found, strict=False) if len(nll)}
-        metrics["length_loss"] = self.length_weight * float(length.detach())
+        metrics = {name: nll.mean() for name, (_, nll) in zip(names, found, strict=False) if len(nll)}
+        metrics["length_loss"] = self.length_weight * length.detach().double()
         value = torch.stack(parts).sum() + self.length_weight * length
-        return Loss(value, sentences, tokens, len(per_sentence) - sentences, metrics)
+        return Loss(value, counts, metrics)
 
     def filled(self, network: CanvasNetwork, memory: Memory, exercise: Exercise) -> Canvas:
         """Run the decoder over the canvas of an exercise."""

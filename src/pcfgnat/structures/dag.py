@@ -22,7 +22,7 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
-from pcfgnat.structures.emissions import TensorEmissions, as_array
+from pcfgnat.structures.emissions import TensorEmissions, as_arrays
 from pcfgnat.structures.ngrams import RuleUsage, rule_usage, window_counts
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
@@ -134,11 +134,12 @@ class DAG(ByLength):
           `score / L^β` with tokens
         - `joint-viterbi`: the best path and tokens together, over all lengths
         """
-        chain = as_array(self.transitions)[:, :, None]
+        transitions, lengths = as_arrays(self.transitions, self.num_nodes.long())
+        chain = transitions[:, :, None]
         return Grammars(
             chain,
             chain[:, :, 0, :0],
-            self.num_nodes.long().cpu().numpy(),
+            lengths,
             GRAPH,
             TensorEmissions(self.emit, GRAPH.first_node, self.num_nodes - 1, special),
             self._tabulate,

@@ -60,10 +60,21 @@ class Padded:
         ids = torch.tensor(rows, dtype=torch.int64).reshape(len(sentences), width)
         return cls(ids, torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64))
 
+    def to(self, device: torch.device) -> "Padded":
+        """Move to a device; to a GPU while the program continues."""
+        return Padded(moved(self.ids, device), moved(self.lengths, device))
+
     def to_lists(self) -> list[list[int]]:
         """Return the ids of every sentence without padding."""
         rows = zip(self.ids.tolist(), self.lengths.tolist(), strict=True)
         return [row[:length] for row, length in rows]
+
+
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Move a tensor to a device; from the CPU to a GPU by pinned memory, without waiting for the GPU."""
+    if tensor.device.type == "cpu" and device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 @dataclass(frozen=True)

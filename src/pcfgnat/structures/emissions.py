@@ -68,9 +68,22 @@ class TensorEmissions:
             scores, tokens = best_tokens(self.emit, self.special, self.first, self.last, self.blank)
             node = torch.arange(self.emit.shape[1], device=self.emit.device)
             scores = scores.masked_fill(node > self.last.unsqueeze(1), NEG_INF)
-            return as_array(scores), tokens.cpu().numpy()
+            best, ids = as_arrays(scores, tokens)
+            return best, ids
 
 
 def as_array(tensor: Tensor) -> np.ndarray:
-    """Copy to numpy, which has no number shorter than 32 bits that torch has."""
-    return tensor.detach().to("cpu", torch.promote_types(tensor.dtype, torch.float32)).numpy()
+    """Copy to numpy, which lacks some of torch's numbers of less than 32 bits."""
+    return as_arrays(tensor)[0]
+
+
+def as_arrays(*tensors: Tensor) -> list[np.ndarray]:
+    """Copy several tensors of a device to numpy, and wait for the device once."""
+    copies = [tensor.detach().to("cpu", _wide(tensor.dtype), non_blocking=True) for tensor in tensors]
+    for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
+        torch.cuda.current_stream(device).synchronize()  # copies are under way until then
+    return [copy.numpy() for copy in copies]
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32) if dtype.is_floating_point else dtype

@@ -25,6 +25,7 @@ from pcfgnat.grammar.support_tree import SupportTree, prefix_height
 from pcfgnat.structures.distribution import Padded
 from pcfgnat.structures.rhpcfg.reference import inner_nodes, legal_chain_rules, used_symbols
 from pcfgnat.structures.semiring import NEG_INF
+from pcfgnat.structures.transforms import without_autocast
 
 # Smaller logs count as impossible: counts change by 4e-18, and denormal numbers would slow processors down.
 LOWEST_LOG = -40.0
@@ -101,7 +102,7 @@ def rule_usage(
 
     `use = e_root + followingᵀ use` on the main chain; inside prefix trees parents are done before children.
     """
-    with torch.autocast(chain.device.type, enabled=False):
+    with without_autocast(chain.device):
         rules = _probabilities(chain, legal_chain_rules(tree, chain_lengths))
         prefix_rules = _probabilities(prefix, inner_nodes(tree, chain_lengths).unsqueeze(2))
         left, following = rules.sum(3), rules.sum(2)
@@ -128,7 +129,7 @@ def window_counts(usage: RuleUsage, tokens: Float[Tensor, "B m N"], n: int) -> F
         raise ValueError(f"n must be at least 1, got {n}")
     if tokens.shape[2] < n:
         return usage.left.new_zeros(len(tokens), 0)
-    with torch.autocast(tokens.device.type, enabled=False):
+    with without_autocast(tokens.device):
         tables = _Windows(usage, _by_block(usage, tokens))
         for width in range(1, n):
             tables.add(width, reach_over=width < n - 1)

@@ -1,10 +1,17 @@
 """What functions with kernels share: derivatives of any order, and vmap by folding its axis into a batch."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """A block whose products keep the precision of their factors, on devices that know another (not meta)."""
+    known = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
 
 def differentiable_gradients(

@@ -6,6 +6,7 @@ import torch
 
 from pcfgnat.networks import Batch
 from pcfgnat.structures import Padded
+from pcfgnat.structures.distribution import moved
 from pcfgnat.text import ParallelCorpus, padded
 
 
@@ -14,8 +15,8 @@ def collated(corpus: ParallelCorpus, indices: Sequence[int], device: torch.devic
     pairs = [corpus[index] for index in indices]
     sides = [padded([pair[side] for pair in pairs]) for side in (0, 1)]
     source, target = (
-        Padded(torch.from_numpy(ids).to(device), torch.from_numpy(lengths).to(device))
+        Padded(torch.from_numpy(ids), torch.from_numpy(lengths)).to(device)  # checked where it is made
         for ids, lengths in sides
     )
-    seeds = torch.tensor(indices, device=device) * 2**32 + draw
-    return Batch(source, target, seeds)
+    seeds = torch.tensor(indices) * 2**32 + draw
+    return Batch(source, target, moved(seeds, device))

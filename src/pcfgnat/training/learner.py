@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -105,19 +105,17 @@ class Learner:
 
         Return the figures of all batches of all processes.
         """
-        size, parts = self.workers.size, []
+        size, losses = self.workers.size, []
         for place, batch in enumerate(batches):
             with self._exchange.piece(last=place == len(batches) - 1):
                 with autocast(self.config, self.device):
                     loss = self._exchange.loss(self._stand_in() if batch is None else batch, progress)
-                count = 0 if batch is None else self._count(loss)
-                if count or size > 1:  # the other processes wait for this one
-                    value = loss.value if size * len(batches) == 1 else loss.value * count
-                    value.backward()  # type: ignore[no-untyped-call]
+                count = 0 if batch is None else self._counted(loss)
+                value = loss.value if size * len(batches) == 1 else loss.value * count
+                value.backward()  # type: ignore[no-untyped-call]
             if batch is not None:
-                parts.append(
-                    _Part(float(loss.value.detach()), count, loss.tokens, loss.skipped, loss.metrics)
-                )
+                losses.append(replace(loss, value=loss.value.detach()))
+        parts = [self._part(loss) for loss in losses]  # not before: it waits for the device
         told = self.workers.gathered([asdict(part) for part in parts])
         parts = [_Part(**part) for process in told for part in process]
         total = sum(part.count for part in parts)
@@ -141,8 +139,12 @@ class Learner:
         empty = Padded(ids, torch.tensor([2], device=self.device))
         return Batch(empty, empty)
 
-    def _count(self, loss: Loss) -> int:
-        return loss.sentences if self.objective.weight == "sentences" else loss.tokens
+    def _counted(self, loss: Loss) -> Tensor:
+        return loss.counts.sentences if self.objective.weight == "sentences" else loss.counts.tokens
+
+    def _part(self, loss: Loss) -> _Part:
+        count = loss.sentences if self.objective.weight == "sentences" else loss.tokens
+        return _Part(loss.mean, count, loss.tokens, loss.skipped, loss.metrics)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return everything that must be restored to resume, to the first process; all of them must ask."""

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.networks import Batch, CanvasIds, CanvasNetwork, Memory
+from pcfgnat.networks import Batch, Canvas, CanvasIds, CanvasNetwork, Memory
 from pcfgnat.networks.emissions import target_emissions
-from pcfgnat.nn import best_types
+from pcfgnat.nn import best_types, waiting
 from pcfgnat.objectives.randomness import generator_restored, noise
 from pcfgnat.structures import Padded
 from pcfgnat.structures.profiling import GLANCING, profiled
@@ -63,7 +63,7 @@ class Glancing:
     @profiled(GLANCING)
     def revealed(
         self, network: CanvasNetwork, memory: Memory, blank: CanvasIds, batch: Batch, progress: float
-    ) -> tuple[Revealed, dict[str, float]]:
+    ) -> tuple[Revealed, dict[str, Float[Tensor, ""]]]:
         """Look where the network would put what it must emit by itself, and choose what to show.
 
         The decoder then runs again with the same numbers drawn for its dropout.
@@ -79,13 +79,13 @@ class Glancing:
             emit, local = target_emissions(network, canvas, target, self.shortlist)
             position = network.distribution(canvas, emit).posterior(local).argmax().position
             aligned = position >= 0
-            predicted = torch.full_like(position, -1)
-            predicted[aligned] = best_types(canvas.states[aligned], network.embeddings.tokens.weight)
+            most = min(nodes, target.ids.shape[1]) if network.framing.blank is None else nodes
+            predicted = predictions(canvas, aligned, network.embeddings.tokens.weight, most)
             shown = reveal(position, predicted, target, self.ratio(progress), chance)
             right = aligned & (predicted == shown.token)
-            tokens = max(int(aligned.sum()), 1)
+            tokens = aligned.sum().clamp(min=1)
             shares = {"glancing_accuracy": right, "revealed": shown.mask}
-            return shown, {name: int(mask.sum()) / tokens for name, mask in shares.items()}
+            return shown, {name: mask.sum().double() / tokens for name, mask in shares.items()}
 
     def forced(self, emit: Float[Tensor, "B m K"], local: Padded, shown: Revealed) -> Float[Tensor, "B m K"]:
         """Return the emissions; with `force_emit`, nodes that were shown a token emit nothing else."""
@@ -94,6 +94,23 @@ class Glancing:
         own = local.ids.gather(1, shown.position).unsqueeze(2)
         other = torch.arange(emit.shape[2], device=emit.device) != own
         return emit.masked_fill(other & shown.mask.unsqueeze(2), -torch.inf)
+
+
+def predictions(
+    canvas: Canvas, wanted: Bool[Tensor, "B m"], weight: Float[Tensor, "V D"], most: int
+) -> Int[Tensor, "B m"]:
+    """Return the best token of the nodes that are wanted, -1 for others.
+
+    `most` bounds how many are wanted of a sentence: a device alone knows their number, and looks at so many.
+    """
+    found = torch.full(wanted.shape, -1, dtype=torch.int64, device=wanted.device)
+    if waiting.at_hand(wanted):
+        found[wanted] = best_types(canvas.states[wanted], weight)
+        return found
+    order = wanted.int().argsort(dim=1, descending=True, stable=True)[:, :most]  # those wanted come first
+    states = canvas.states.gather(1, order.unsqueeze(2).expand(-1, -1, canvas.states.shape[2]))
+    best = best_types(states.flatten(0, 1), weight).view(order.shape)
+    return found.scatter(1, order, best).masked_fill(~wanted, -1)
 
 
 def reveal(

@@ -11,8 +11,7 @@ from pcfgnat.grammar.collapse import beamed, collapsed
 from pcfgnat.grammar.prefix_beam import PrefixBeam
 from pcfgnat.grammar.search import Hypothesis, Search
 from pcfgnat.structures.arguments import check_scores, check_tensor
-from pcfgnat.structures.backend import use_numba
-from pcfgnat.structures.ctc import numba, reference
+from pcfgnat.structures.ctc import dispatch
 from pcfgnat.structures.ctc.reference import Weights
 from pcfgnat.structures.distribution import (
     Alignment,
@@ -25,7 +24,7 @@ from pcfgnat.structures.distribution import (
 )
 from pcfgnat.structures.emissions import as_array
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
-from pcfgnat.structures.semiring import NEG_INF, LogSemiring, Semiring
+from pcfgnat.structures.semiring import NEG_INF, Semiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +144,7 @@ class CTCPosterior(Posterior):
         self.target = target
 
     def _total(self, semiring: Semiring, weights: tuple[Tensor, ...]) -> Tensor:
-        problem = self._problem(weights)
-        if type(semiring) is LogSemiring and use_numba(*weights):
-            return numba.log_partition(problem).unsqueeze(0)
-        return reference.total(semiring, problem)
+        return dispatch.total(semiring, self._problem(weights))
 
     def _problem(self, weights: tuple[Tensor, ...]) -> Weights:
         tokens, blanks = weights
@@ -163,6 +159,5 @@ class CTCPosterior(Posterior):
     @profiled(DYNAMIC_PROGRAM)
     def argmax(self) -> Alignment:
         """Return the best alignment of each target, as the position that each slot emits (-1: a blank)."""
-        if use_numba(*self._weights):
-            return Alignment(*numba.best(self._problem(self._weights)))
-        return super().argmax()
+        found = dispatch.best(self._problem(self._weights))
+        return Alignment(*found) if found else super().argmax()

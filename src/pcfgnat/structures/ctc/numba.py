@@ -1,8 +1,4 @@
-"""The kernels behind torch functions.
-
-Not `torch.nn.functional.ctc_loss`: its gradient is right only behind a log-softmax, as it contains
-`exp(log_probs)`, and NaN where a log-probability is -inf.
-"""
+"""The kernels behind torch functions."""
 
 from dataclasses import replace
 from functools import partial

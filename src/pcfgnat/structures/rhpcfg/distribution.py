@@ -20,7 +20,7 @@ from pcfgnat.structures.distribution import (
     check_lengths,
     gather_tokens,
 )
-from pcfgnat.structures.emissions import TensorEmissions, as_array
+from pcfgnat.structures.emissions import TensorEmissions, as_array, as_arrays
 from pcfgnat.structures.ngrams import RuleUsage, rule_usage, window_counts
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
@@ -95,12 +95,16 @@ class RHPCFG(ByLength):
         return reasons
 
     def grammars(self, special: SpecialTokens | None) -> Grammars:
-        """Return rules and tokens as arrays, which decode by `greedy`, `lookahead` or `viterbi`."""
+        """Return rules and tokens as arrays, which decode by `greedy`, `lookahead` or `viterbi`.
+
+        Rules leave the device together; tokens follow when they are asked for, tables of lengths stay there.
+        """
         scores, last = self.scores, self._last_symbols()
+        chain, prefix, lengths = as_arrays(scores.chain, scores.prefix, self.chain_lengths)
         return Grammars(
-            as_array(scores.chain),
-            as_array(scores.prefix),
-            self.chain_lengths.cpu().numpy(),
+            chain,
+            prefix,
+            lengths,
             GRAMMAR,
             TensorEmissions(scores.emit, GRAMMAR.first_node, last, special),
             self._tabulate,
