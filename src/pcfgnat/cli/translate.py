@@ -64,7 +64,7 @@ def add_command(commands: Commands) -> None:
         help="one JSON object per line: text, score, pieces, tree …",
     )
     add("--format", choices=("text", "html"), default="text",
-        help="html: each TEXT, or the whole input, is a document, whose tags are kept in place (default: text)")  # fmt: skip
+        help="html: each TEXT, or the whole input, is a document; tags are kept (default: text)")  # fmt: skip
     add("--confidence", action="store_true", help="how sure the model is of each word, with --json")
     add("--split", action=argparse.BooleanOptionalAction, default=True,
         help="translate several sentences in a line one by one (default: yes)")  # fmt: skip

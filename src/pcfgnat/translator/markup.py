@@ -9,41 +9,12 @@ from itertools import accumulate
 from typing import Literal
 
 INLINE = frozenset(
-    [
-        "a",
-        "abbr",
-        "acronym",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "cite",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "ins",
-        "label",
-        "mark",
-        "q",
-        "s",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tt",
-        "u",
-        "wbr",
-    ]
-)
-VERBATIM_INLINE = frozenset(["code", "kbd", "math", "samp", "svg", "var"])
-VERBATIM = frozenset(["pre", "script", "style", "template", "textarea"]) | VERBATIM_INLINE
+    {"a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img"}
+    | {"ins", "label", "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u"}
+    | {"wbr"}
+)  # fmt: skip
+VERBATIM_INLINE = frozenset({"code", "kbd", "math", "samp", "svg", "var"})
+VERBATIM = VERBATIM_INLINE | {"pre", "script", "style", "template", "textarea"}
 SPACES = re.compile(r"[ \t\n\r\f]+")
 LETTER = re.compile(r"[^\W\d_]")
 

@@ -87,7 +87,7 @@ def _bounds(
 
 
 def _with_room(bounds: Sequence[int], needed: Sequence[bool], most: int) -> list[int]:
-    """Move bounds so that no tags that had a word between them are left without, if there are words enough."""
+    """Move bounds so that tags with a word between them keep one, if there are words enough."""
     room = list(bounds)
     if sum(needed) > most:
         return room
