@@ -3,12 +3,11 @@
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pcfgnat.checkpoints.formats import METADATA, load_metadata
-from pcfgnat.checkpoints.metadata import CheckpointError, sha256_of
+from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, sha256_of
 from pcfgnat.config import ConfigError
 from pcfgnat.storage.files import StorageError, replaced_directory
 from pcfgnat.storage.regular import require_regular_files
@@ -19,16 +18,16 @@ CARD_LINE = re.compile(r"^- length penalty: .*$", re.MULTILINE)
 
 
 def store_length_penalty(directory: Path, length_penalty: float) -> None:
-    """Make β the default of a checkpoint and of the exported model inside it, or of an exported model alone."""
+    """Make β the default of a checkpoint and of the exported model inside it, or of an exported one alone."""
     directory = directory.resolve()
+    DecodingDefaults("any", length_penalty)  # raises if β is out of range
     is_checkpoint = (directory / METADATA).is_file()
     if not is_checkpoint and not (directory / EXPORTED).is_file():
         raise CheckpointError(f"{directory} must be a checkpoint or an exported model to store a β in")
     try:
         require_regular_files(directory)
-        if is_checkpoint:  # whose ranges hold for both
-            metadata = load_metadata(directory / METADATA)
-            replace(metadata.decoding, length_penalty=length_penalty)
+        if is_checkpoint:
+            load_metadata(directory / METADATA)
         with replaced_directory(directory, METADATA if is_checkpoint else EXPORTED) as fresh:
             shutil.copytree(directory, fresh, dirs_exist_ok=True)
             for place in (fresh, fresh / INSIDE):
