@@ -18,8 +18,9 @@ from tests.translator.echo import Echo
 
 HTML = TranslateOptions(format="html", split=True)
 PIECES = [
-    "one", "two.", " ", "\n", "three, ", "<b>", "</b>", "<p>", "</p>", "<br/>", "<i class='one > two'>", "</i>",
-    "&amp;", "&lt;", "&nbsp;", "&", "<", ">", "<!-- four -->", "<!--", "</", "</>", "<script>five<b></script>",
+    "one", "two.", " ", "\n", "three, ", "<b>", "</b>", "<p>", "</p>", "<br/>", "<i class='one > two'>",
+    "</i>", "&amp;", "&lt;", "&nbsp;", "&", "<", ">", "<!-- four -->", "<!--", "</", "</>",
+    "<script>five<b></script>",
     "<style>", "</style>", "<code>six</code>", "<!DOCTYPE html>", "<?one?>", "<![CDATA[two]]>", "<a", '="',
     "&#33;", "&#", "<span translate=no>", "</span>",
 ]  # fmt: skip

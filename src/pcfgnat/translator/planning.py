@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pcfgnat.text import Tokenizer
-from pcfgnat.text.surfaces import surfaces_of
+from pcfgnat.text.surfaces import Surfaces, surfaces_of
+from pcfgnat.text.unknown import unknown_note
 from pcfgnat.translator.markup import Mark, Passage, passages_of
 from pcfgnat.translator.placing import Opposites, opposites, placed
 from pcfgnat.translator.sentences import sentences_of
@@ -120,22 +121,27 @@ class Job:
         if not parts:
             empty = Translation.empty(self.text)
             return empty if self.document is None else replace(empty, text=self.text)
+        surfaces = surfaces_of(tokenizer)
+        unknown = unknown_note(
+            [unit.text for unit in self.units], [unit.ids for unit in self.units], surfaces
+        )
+        notes = () if unknown is None else (unknown,)
         if len(parts) == 1 and self.document is None:
-            return replace(parts[0], source=self.text)
-        note = f"split into {len(parts)} pieces: {self.length} tokens, but the model reads at most {limit}"
-        notes = (note,) if self.length > limit else ()
+            return replace(parts[0], source=self.text, notes=notes + parts[0].notes)
+        if self.length > limit:
+            cut = f"{self.length} tokens, but the model reads at most {limit}"
+            notes = (f"split into {len(parts)} pieces: {cut}", *notes)
         whole = Translation.joined(self.text, parts, self.gaps, notes)
         if self.document is None:
             return whole
         rows = list(zip(*(part.candidates for part in parts), strict=False))
-        best, *others = ("".join(self._written(row, tokenizer)) for row in rows)
+        best, *others = ("".join(self._written(row, surfaces)) for row in rows)
         pairs = zip(whole.alternatives, others, strict=True)
         alternatives = tuple(replace(candidate, text=text) for candidate, text in pairs)
         return replace(whole, text=best, alternatives=alternatives)
 
-    def _written(self, found: Sequence[Candidate], tokenizer: Tokenizer) -> Iterator[str]:
+    def _written(self, found: Sequence[Candidate], surfaces: Surfaces) -> Iterator[str]:
         """Yield the document with translations, each with the marks of its source."""
-        surfaces = surfaces_of(tokenizer)
         for part in self.document or ():
             if isinstance(part, str):
                 yield part
