@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import unescape
 from pathlib import Path
 
 from pcfgnat.translator import TranslateOptions, Translator
@@ -44,23 +45,24 @@ def write_cues(cues: Sequence[Cue]) -> str:
 
 
 def translated(cues: Sequence[Cue], translator: Translator) -> list[Cue]:
-    """Translate each cue as one document, whose tags (`<i>`) are kept; speakers' lines (`- …`) stay apart."""
-    documents = ["<br>".join(_speeches(cue.lines)) for cue in cues]
-    found = translator.with_options(replace(translator.options, format="html", split=True))(documents)
-    return [
-        replace(cue, lines=_broken(text.text.split("<br>"), len(cue.lines)))
-        for cue, text in zip(cues, found, strict=True)
-    ]
+    """Translate what each person says as a document, whose tags (`<i>`) are kept, all of them together."""
+    speeches = [_speeches(cue.lines) for cue in cues]
+    documents = [document for own in speeches for _, document in own]
+    options = replace(translator.options, format="html", split=True)
+    found = iter(translator.with_options(options)(documents))
+    said = [[dash + unescape(next(found).text) for dash, _ in own] for own in speeches]
+    return [replace(cue, lines=_broken(own, len(cue.lines))) for cue, own in zip(cues, said, strict=True)]
 
 
-def _speeches(lines: Sequence[str]) -> list[str]:
-    """Put lines together that one person says."""
-    speeches = list[str]()
+def _speeches(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Put lines together that one person says, behind the dash that begins them if there is one."""
+    speeches = list[tuple[str, str]]()
     for line in lines:
-        if speeches and not line.startswith("-"):
-            speeches[-1] += f" {line}"
+        dash = line[: len(line) - len(line.lstrip("- "))]
+        if speeches and not dash:
+            speeches[-1] = (speeches[-1][0], f"{speeches[-1][1]} {line}")
         else:
-            speeches.append(line)
+            speeches.append((dash, line[len(dash) :]))
     return speeches
 
 

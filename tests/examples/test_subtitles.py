@@ -16,7 +16,7 @@ is <i>nice</i> today.
 2
 {TIMES[1]}
 - How are you?
-- I like tea.
+- I like Tom & Mary.
 
 {TIMES[2]}
 42
@@ -35,6 +35,8 @@ def test_times_numbers_and_lines_stay(tmp_path: Path, capsys: pytest.CaptureFixt
     assert re.sub(r"</?i>", "", " ".join(first.lines)) == "Das Wetter ist heute schön."
     assert re.search(r"<i>\w+</i>", " ".join(first.lines))
     assert [line[:2] for line in second.lines] == ["- ", "- "]
+    assert second.lines[1].endswith(".")
+    assert "&amp;" not in second.lines[1]
     assert third.lines == ("42",)
 
 
