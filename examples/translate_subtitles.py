@@ -26,7 +26,7 @@ class Cue:
 
 def read_cues(text: str) -> list[Cue]:
     """Return all cues; a blank line ends one, and whatever comes before the first time is an error."""
-    cues = []
+    cues = list[Cue]()
     for block in re.split(r"\n\s*\n", text.removeprefix("\ufeff").replace("\r\n", "\n").strip("\n")):
         lines = block.split("\n")
         times = [number for number, line in enumerate(lines[:2]) if TIME.match(line)]

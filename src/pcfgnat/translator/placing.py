@@ -36,7 +36,7 @@ class Opposites:
 
     def source_of(self, places: Float[np.ndarray, "k"]) -> Float[np.ndarray, "k"]:
         """Return what is opposite to places in the translation."""
-        return np.interp(places, self.target, self.source)
+        return np.asarray(np.interp(places, self.target, self.source))
 
 
 def opposites(source: str, ids: Sequence[int], candidate: Candidate, surfaces: Surfaces) -> Opposites:
