@@ -119,6 +119,12 @@ def _is_untranslated(attributes: Sequence[tuple[str, str | None]]) -> bool:
 
 def _events(document: str) -> Iterator[_Event]:
     """Yield all of a document: each event reaches to the next, whatever the parser made of it."""
+    end_of_tags = document.rfind(">") + 1  # the parser would look for an end behind every `<` of the rest
+    yield from _parsed(document[:end_of_tags])
+    yield _Event("text", "&", document[end_of_tags:])
+
+
+def _parsed(document: str) -> Iterator[_Event]:
     found = _Parser(document).found
     if not found or found[0][0] > 0:
         yield _Event("other", "", document[: found[0][0] if found else None])
