@@ -26,6 +26,7 @@ DOCUMENTS = [
     "docs/scaling.md",
     "docs/server.md",
     "docs/trust.md",
+    "docs/tutorial.md",
     "src/pcfgnat/structures/rhpcfg/README.md",
 ]
 

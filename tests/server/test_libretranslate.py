@@ -60,6 +60,19 @@ def test_forms(client: TestClient) -> None:
     assert several == {"translatedText": ["Hallo.", "Hallo."]}
 
 
+def test_html(client: TestClient) -> None:
+    wanted = {"q": "<p>Hello.</p>\n<b>Hello.</b> &lt;", "source": "en", "target": "de", "format": "html"}
+    found = client.post("/translate", json=wanted).json()["translatedText"]
+    assert found.startswith("<p>Hallo.</p>\n<b>Hallo.</b>")
+    assert "<" not in found.split("</b>")[1]
+    many = client.post("/translate", json={**wanted, "q": ["<i>Hello.</i>", "", "<br>"]}).json()
+    assert many == {"translatedText": ["<i>Hallo.</i>", "", "<br>"]}
+    own = {"text": "<i>Hello.</i>", "model": "en-de"}
+    html = client.post("/translate", json={**own, "format": "html", "keep": False}).json()
+    assert html["translations"][0]["text"] == "<i>Hallo.</i>"
+    assert html["translations"][0]["parts"][0]["source"] == "Hello."
+
+
 def test_alternatives(client: TestClient) -> None:
     wanted = {"q": "How are you?", "source": "en", "target": "de", "alternatives": 2}
     found = client.post("/translate", json=wanted).json()
@@ -77,7 +90,7 @@ def test_alternatives(client: TestClient) -> None:
     [
         ({"target": "fr"}, 400, "the languages must be one of en → de, got en → fr"),
         ({"source": "de"}, 400, "got de → de"),
-        ({"format": "html"}, 422, "format: Input should be 'text'"),
+        ({"format": "rtf"}, 422, "format: Input should be 'text' or 'html'"),
         ({"q": 3}, 422, "q"),
         ({"q": "x" * 2001}, 422, "q"),
         ({"target": None}, 422, "target"),

@@ -2,10 +2,11 @@
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcfgnat.cli.files import writing
+from pcfgnat.cli.files import notice, writing
 from pcfgnat.cli.options import (
     Commands,
     add_decoding_options,
@@ -29,7 +30,7 @@ sentence of every length do that for the price of one decoding.
 EXAMPLE = """\
 examples:
   pcfgnat evaluate runs/pcfg/best runs/teacher/best --data prepared/en-de
-  pcfgnat evaluate runs/pcfg/best --data prepared/en-de --tune-on valid
+  pcfgnat evaluate runs/pcfg/best --data prepared/en-de --tune-on valid --store
   pcfgnat evaluate ours=a.txt theirs=b.txt --reference test.de
 """
 TEST_SET = (
@@ -61,6 +62,7 @@ def add_command(commands: Commands) -> None:
         choices=("valid",),
         help="take the β that is best on the valid part of --data for each model",
     )
+    add("--store", action="store_true", help="make the β of --tune-on the default of each checkpoint")
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     add("--save", type=Path, metavar="DIR", help="write the translations of each system to DIR/NAME.txt")
     add_decoding_options(parser)
@@ -79,6 +81,8 @@ def run(options: argparse.Namespace) -> None:
     )
 
     systems = named_paths(options.systems)
+    if options.store:
+        _check_storable(options)
     varied = options.sweep is not None or options.tune_on is not None
     betas = parse_betas(options.sweep or AUTOMATIC_BETAS) if varied else ()
     texts = _texts(options, options.split)
@@ -87,6 +91,8 @@ def run(options: argparse.Namespace) -> None:
     comparison = Comparison(texts, measures, betas, tuning, on_stderr)
     report, lines = comparison.run(systems, lambda path: load_translator(options, path), options.limit)
     print(render(report))
+    if options.store:
+        _store(systems, {one.name: one.length_penalty for one in report.systems})
     if options.json is not None:
         with writing(options.json) as file:
             json.dump(report.to_dict(), file, ensure_ascii=False, indent=2, allow_nan=False)
@@ -96,6 +102,27 @@ def run(options: argparse.Namespace) -> None:
         for name, translations in lines.items():
             with writing(options.save / f"{name.replace('/', '_')}.txt") as file:
                 file.writelines(f"{line}\n" for line in translations)
+
+
+def _check_storable(options: argparse.Namespace) -> None:
+    if options.tune_on is None or not options.systems:
+        raise ValueError("--store must come with --tune-on and the checkpoints to store β in")
+    if options.decode is not None or options.verifier is not None:
+        raise ValueError(
+            "--store must come without --decode and --verifier: β is that of the default strategy"
+        )
+
+
+def _store(systems: Mapping[str, Path | None], found: Mapping[str, float | None]) -> None:
+    """Write the β of each model into its directory; files of translations have none."""
+    from pcfgnat.checkpoints.storing import store_length_penalty
+    from pcfgnat.translator import model_directory
+
+    for name, path in systems.items():
+        beta = found[name]
+        if path is not None and path.is_dir() and beta is not None:
+            store_length_penalty(model_directory(path), beta)
+            notice(f"stored β = {beta:g} in {model_directory(path)}")
 
 
 def _texts(options: argparse.Namespace, split: str) -> "EvaluationSet":

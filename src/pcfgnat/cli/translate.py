@@ -35,6 +35,7 @@ EXAMPLE = """\
 examples:
   pcfgnat translate "How are you?" "Fine." --tree
   pcfgnat translate --input news.en.gz --output news.de --threads 4
+  pcfgnat translate --format html --input page.html --output page.de.html
   pcfgnat translate --model pcfg --verifier transformer --input news.en --output news.de
   tail -f log | pcfgnat translate --batch 1        (answers every line at once)
   pcfgnat translate --glossary terms.tsv --forbid Haus --max-characters 60 "The house is old."
@@ -62,6 +63,8 @@ def add_command(commands: Commands) -> None:
         action="store_true",
         help="one JSON object per line: text, score, pieces, tree …",
     )
+    add("--format", choices=("text", "html"), default="text",
+        help="html: each TEXT, or the whole input, is a document; tags are kept (default: text)")  # fmt: skip
     add("--confidence", action="store_true", help="how sure the model is of each word, with --json")
     add("--split", action=argparse.BooleanOptionalAction, default=True,
         help="translate several sentences in a line one by one (default: yes)")  # fmt: skip
@@ -89,11 +92,18 @@ def run(options: argparse.Namespace) -> None:
         keep=options.keep,
         split=options.split,
         confidence=options.confidence,
+        format=options.format,
     )
     translator = translator.with_options(wanted)
     kind = "json" if options.json else "tree" if options.tree else "text"
     form = Form(kind, options.results, terminal_width(), options.output is None and sys.stdout.isatty())  # type: ignore[arg-type]
-    from_file = options.input is not None and (options.input.is_file() or not options.input.exists())
+    if options.format == "html" and (options.results > 1 or options.tree):
+        raise ValueError("--format html must come without --results and --tree")
+    from_file = (
+        options.format == "text"
+        and options.input is not None
+        and (options.input.is_file() or not options.input.exists())
+    )
     if from_file and options.output is not None and replaceable(options.output):
         model = model_directory(options.model)
         translate_file(translator, FileJob(options.input, options.output, model, form), notice)
@@ -105,6 +115,8 @@ def _translate_stream(options: argparse.Namespace, translator: "Translator", for
     from pcfgnat.translator import Notices
 
     lines = _checked(options.texts) if options.texts else _read(options)
+    if options.format == "html" and not options.texts:
+        lines = iter(["\n".join(lines)])
     shown = _is_typed(options) or (options.output is None and sys.stdout.isatty())  # by the lines themselves
     notices = Notices(form, translator.strategy.name, notice)
     with writing(options.output) as file, progress_bar("", "lines", hidden=shown) as bar:

@@ -40,10 +40,10 @@ class LibreRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    q: Texts = Field(description="one text or several; lines are translated one by one")
+    q: Texts = Field(description="one text or several; lines of text are translated one by one")
     source: str = Field(max_length=20, description="code of its language, or auto")
     target: str = Field(max_length=20, description="code of the language to translate into")
-    format: Literal["text"] = Field("text", description="text; HTML is not supported")
+    format: Literal["text", "html"] = Field("text", description="of html, tags are kept in place")
     alternatives: int = Field(0, ge=0, le=RESULTS - 1, description="how many more translations are wanted")
     api_key: str | None = Field(None, max_length=200)
 
@@ -95,25 +95,29 @@ def model_for(wanted: LibreRequest, models: Sequence[ModelFacts]) -> ModelFacts:
     raise ValueError(f"the languages must be one of {pairs or 'none'}, got {wanted.source} → {wanted.target}")
 
 
-def lines_of(texts: Sequence[str]) -> list[str]:
-    """Return all lines that have something to translate."""
-    return [line for text in texts for line in text.splitlines() if line.strip()]
+def lines_of(wanted: LibreRequest) -> list[str]:
+    """Return all lines that have something to translate; a document is one."""
+    return [line for lines in _lines(wanted) for line in lines if line.strip()]
+
+
+def _lines(wanted: LibreRequest) -> list[list[str]]:
+    texts = wanted.q if isinstance(wanted.q, list) else [wanted.q]
+    return [[text] if wanted.format == "html" else text.splitlines() for text in texts]
 
 
 def own_request(wanted: LibreRequest, facts: ModelFacts, lines: list[str]) -> TranslateRequest:
     """Return the request that this server would get for some lines."""
     return TranslateRequest.model_construct(
         model=facts.name, strategy=None, length_penalty=None, text=lines,
-        results=1 + wanted.alternatives, trees=False, draw=[], width=960,
+        results=1 + wanted.alternatives, format=wanted.format, trees=False, draw=[], width=960,
     )  # fmt: skip
 
 
 def libre_answer(wanted: LibreRequest, translations: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Put the translations of lines back into their texts."""
     many = isinstance(wanted.q, list)
-    texts = wanted.q if isinstance(wanted.q, list) else [wanted.q]
     rest = iter(translations)
-    found = [[next(rest) if line.strip() else None for line in text.splitlines()] for text in texts]
+    found = [[next(rest) if line.strip() else None for line in lines] for lines in _lines(wanted)]
     rows = [[_joined(lines, rank) for lines in found] for rank in range(1 + wanted.alternatives)]
     best, others = rows[0], [list(column) for column in zip(*rows[1:], strict=True)]
     answer: dict[str, Any] = {"translatedText": best if many else best[0]}

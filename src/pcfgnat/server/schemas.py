@@ -96,6 +96,9 @@ class TranslateRequest(_Request):
     split: bool = Field(
         True, description="whether sentences of a text are translated one by one; line breaks are kept"
     )
+    format: Literal["text", "html"] = Field(
+        "text", description="html: what stands between tags is translated, and tags are kept in place"
+    )
     confidence: bool = Field(False, description="whether to say how sure the model is of each word")
     trees: bool = Field(True, description="whether to send the parse trees; they come with pictures anyway")
     draw: list[Drawing] = Field(

@@ -54,7 +54,7 @@ class Service:
         start = time.perf_counter()
         facts = self._facts(wanted.model)
         options = self._options(facts, wanted, wanted.results)
-        options = replace(options, confidence=wanted.confidence, split=wanted.split)
+        options = replace(options, confidence=wanted.confidence, split=wanted.split, format=wanted.format)
         task = Task(options, trees=wanted.trees or bool(wanted.draw))
         texts = [wanted.text] if isinstance(wanted.text, str) else wanted.text
         answer = await self._answer(facts.name, task, texts, request)
@@ -64,12 +64,12 @@ class Service:
         return {**_settings(facts, task), **found, "timing": _timing(answer, start)}
 
     async def translate_like_libre(self, wanted: LibreRequest, request: Request) -> Data:
-        """Translate the texts of a request in LibreTranslate's form, line by line."""
+        """Translate the texts of a request in LibreTranslate's form: HTML whole, text line by line."""
         try:
             facts = model_for(wanted, [model.facts for model in self.models.values()])
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
-        lines = lines_of(wanted.q if isinstance(wanted.q, list) else [wanted.q])
+        lines = lines_of(wanted)
         if not lines:
             return libre_answer(wanted, [])
         found = await self.translate(own_request(wanted, facts, lines), request)

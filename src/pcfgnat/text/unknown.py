@@ -1,9 +1,13 @@
 """Warnings about text that a vocabulary does not cover."""
 
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 
 from pcfgnat.text.prepared import PrepareReport
+from pcfgnat.text.special import SPECIAL_TOKENS
+from pcfgnat.text.surfaces import Surfaces
 
+MOSTLY_UNKNOWN = "mostly unknown to the model"
 MANY_UNKNOWN = 0.005  # one token in 200: about every eighth sentence of 25 tokens has one
 
 
@@ -22,3 +26,18 @@ def unknown_warnings(report: PrepareReport) -> Iterator[str]:
             if tokens and side.unknown / tokens > MANY_UNKNOWN:
                 share = f"{100 * side.unknown / tokens:.1f} % of the {label} tokens of {name} are unknown"
                 yield f"{share} ({side.unknown} of {tokens}) and will be lost: {remedy}"
+
+
+def unknown_note(texts: Sequence[str], ids: Sequence[Sequence[int]], surfaces: Surfaces) -> str | None:
+    """Return what to say of texts, given with their ids, of which more than half is not in the vocabulary.
+
+    Characters that can only be written as bytes are unknown as well.
+    """
+    characters = "".join(unicodedata.normalize("NFC", "".join(text.split())) for text in texts)
+    tokens = [token for row in ids for token in row[1:-1]]
+    shares = {
+        "characters": sum(own not in surfaces.characters for own in characters) / max(1, len(characters)),
+        "tokens": tokens.count(SPECIAL_TOKENS.unk) / max(1, len(tokens)),
+    }
+    kind, share = max(shares.items(), key=lambda item: item[1])
+    return f"{MOSTLY_UNKNOWN}: {100 * share:.0f} % of its {kind}" if share > 0.5 else None

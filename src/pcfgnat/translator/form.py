@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pcfgnat.draw import MIN_WIDTH, draw_terminal
+from pcfgnat.text.unknown import MOSTLY_UNKNOWN
 from pcfgnat.translator.translation import Translation
 
 
@@ -56,7 +57,10 @@ class Notices:
     def report(self, translation: Translation, number: int) -> None:
         """Report on the translation of a line, counted from 1."""
         for note in translation.notes:
-            self._say(f"line {number}: {note}")
+            if note.startswith(MOSTLY_UNKNOWN):
+                self._once("unknown", f"line {number}: {note}; no more such lines are reported")
+            else:
+                self._say(f"line {number}: {note}")
         found, wanted = len(translation.candidates), self._form.results
         if translation.pieces and found < wanted:
             self._once(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.decoding import Beam, Request, Strategy, parse_strategy, strategies_of, strategy_text
@@ -18,8 +18,7 @@ from pcfgnat.text.surfaces import word_starts
 from pcfgnat.translator.confidence import Word
 from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
-from pcfgnat.translator.sentences import sentences_of
-from pcfgnat.translator.splitting import split_to_fit
+from pcfgnat.translator.planning import Job, Planner
 from pcfgnat.translator.translation import Candidate, Translation
 from pcfgnat.translator.units import BatchSize, Unit, UnitDecoder, in_batches
 
@@ -40,6 +39,7 @@ class TranslateOptions:
     keep:           whether numbers, addresses, tags, emoji and unknown characters of the source must survive
     split:          whether several sentences of a text are translated one by one; line breaks are then kept
     confidence:     whether to compute how sure the model is of each word, where it is a grammar or a graph
+    format:         text, or html: a text is then a document, of which what stands between tags is translated
     """
 
     strategy: str | None = None
@@ -53,6 +53,7 @@ class TranslateOptions:
     keep: bool = False
     split: bool = False
     confidence: bool = False
+    format: Literal["text", "html"] = "text"
 
     def __post_init__(self) -> None:
         for name in ("results", "batch", "batch_tokens", "window"):
@@ -130,6 +131,8 @@ class Translator:
         for name in ("split", "confidence"):
             if getattr(self.options, name):
                 job[name] = "True"
+        if self.options.format != "text":
+            job["format"] = self.options.format
         return {**job, "seed": str(self.request.seed)} if self.strategy.draws else job
 
     @property
@@ -196,34 +199,15 @@ class Translator:
         rest = map(self._part, units, found, words)
         return [self._result(job, [next(rest) for _ in job.units]) for job in jobs]
 
-    def _planned(self, text: str) -> "_Job":
+    def _planned(self, text: str) -> Job:
         """Encode a text; sentences and what is too long become units of their own, what is empty none."""
-        units, gaps, limit = list[Unit](), list[str](), self.runtime.max_source_length
-        length = 0
-        for sentence, gap in sentences_of(text) if self.options.split else [(text, "")]:
-            ids = self.tokenizer.encode(sentence)
-            length = max(length, len(ids))
-            if len(ids) > limit:
-                pieces = split_to_fit(sentence, self.tokenizer, limit)
-                units += map(Unit, pieces, self.tokenizer.encode_all(pieces))
-                gaps += [" "] * (len(pieces) - 1) + [gap]
-            elif len(ids) > 2:
-                units.append(Unit(sentence, ids))
-                gaps.append(gap)
-            elif gaps:
-                gaps[-1] += gap
-        return _Job(text, units, gaps, length)
+        planner = Planner(self.tokenizer, self.runtime.max_source_length, self.options.split)
+        return planner.html(text) if self.options.format == "html" else planner.plain(text)
 
-    def _result(self, job: "_Job", parts: Sequence[Translation]) -> Translation:
-        if not parts:
-            return Translation.empty(job.text)
+    def _result(self, job: Job, parts: Sequence[Translation]) -> Translation:
         if self.options.constraints.strict:
             raise_unsatisfied(job.text, [clause for part in parts for clause in part.unmet])
-        if len(parts) == 1:
-            return replace(parts[0], source=job.text)
-        limit = self.runtime.max_source_length
-        note = f"split into {len(parts)} pieces: {job.length} tokens, but the model reads at most {limit}"
-        return Translation.joined(job.text, parts, job.gaps, (note,) if job.length > limit else ())
+        return job.joined(parts, self.tokenizer, self.runtime.max_source_length)
 
     def _part(self, unit: Unit, found: Satisfied, words: tuple[Word, ...]) -> Translation:
         candidates = []
@@ -236,16 +220,6 @@ class Translator:
         notes = tuple(f"cannot {clause}" for clause in unmet)
         best = Translation.from_candidates(unit.text, candidates)
         return replace(best, notes=notes, unmet=unmet, words=words)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A text to translate: its pieces, what stands behind each, and how many tokens a sentence has."""
-
-    text: str
-    units: list[Unit]
-    gaps: list[str]
-    length: int
 
 
 def _strategy(runtime: Runtime, defaults: DecodingDefaults, options: TranslateOptions) -> Strategy:

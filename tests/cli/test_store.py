@@ -1,0 +1,103 @@
+"""`pcfgnat evaluate --tune-on valid --store`: the β that was found becomes the model's own."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.checkpoints.storing import store_length_penalty
+from pcfgnat.cli import main
+from pcfgnat.export.onnx import export_onnx
+from pcfgnat.runtimes.onnx.exported import Exported
+from pcfgnat.translator import Translator
+from tests.cli.conftest import World
+from tests.text.bilingual import tree
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def model(world: World, tmp_path: Path) -> Path:
+    """A checkpoint with the same model exported inside."""
+    shutil.copytree(world.grammar, tmp_path / "model")
+    export_onnx(tmp_path / "model", tmp_path / "model" / "onnx")
+    return tmp_path / "model"
+
+
+def test_it_is_stored_in_the_checkpoint_and_in_its_export(world: World, model: Path, capsys: Capture) -> None:
+    before = Checkpoint.open(model).metadata
+    options = [
+        "--data",
+        str(world.prepared),
+        "--tune-on",
+        "valid",
+        "--sweep",
+        "0.7",
+        "--store",
+        "--limit",
+        "2",
+    ]
+    assert main(["evaluate", str(model), *options]) == 0
+    assert f"stored β = 0.7 in {model}" in capsys.readouterr().err
+    checkpoint, exported = Checkpoint.open(model), Exported.open(model / "onnx")
+    assert checkpoint.metadata.decoding.length_penalty == exported.metadata.decoding.length_penalty == 0.7
+    assert checkpoint.metadata.decoding.strategy == before.decoding.strategy
+    assert checkpoint.weights()
+    for card in (model / "README.md", model / "onnx" / "README.md"):
+        assert "- length penalty: 0.7\n" in card.read_text()
+    assert Translator.load(model).request.length_penalty == 0.7
+    assert Translator.load(model, runtime="torch").request.length_penalty == 0.7
+    assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def test_an_exported_model_alone(model: Path) -> None:
+    store_length_penalty(model / "onnx", 1.3)
+    assert Exported.open(model / "onnx").metadata.decoding.length_penalty == 1.3
+    assert Checkpoint.open(model).metadata.decoding.length_penalty == 1.0
+
+
+def test_a_link_to_a_checkpoint_stays_one(model: Path) -> None:
+    link = model.with_name("best")
+    link.symlink_to(model)
+    store_length_penalty(link, 1.2)
+    assert link.is_symlink()
+    assert Checkpoint.open(model).metadata.decoding.length_penalty == 1.2
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1e4])
+def test_what_cannot_be_stored_changes_nothing(model: Path, value: float) -> None:
+    before = tree(model)
+    with pytest.raises(ValueError, match="length_penalty must be in -100 … 100"):
+        store_length_penalty(model, value)
+    assert tree(model) == before
+
+
+def test_a_full_disk_changes_nothing(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tree(model)
+
+    def full(path: Path) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pcfgnat.checkpoints.storing.sha256_of", full)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        store_length_penalty(model, 0.5)
+    assert tree(model) == before
+
+
+def test_no_model(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="must be a checkpoint or an exported model"):
+        store_length_penalty(tmp_path, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--store"], "--store must come with --tune-on"),
+        (["--store", "--tune-on", "valid", "--decode", "greedy"], "--store must come without --decode"),
+    ],
+)
+def test_refused(world: World, options: list[str], message: str, capsys: Capture) -> None:
+    assert main(["evaluate", str(world.grammar), "--data", str(world.prepared), *options]) != 0
+    assert message in capsys.readouterr().err

@@ -1,0 +1,163 @@
+"""HTML keeps its tags, in order and in place, and no text of it is lost, however malformed."""
+
+import re
+from collections import Counter
+from functools import cache
+from html import unescape
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.text import LearnSettings, SentencePieceTokenizer
+from pcfgnat.translator import TranslateOptions, Translator
+from pcfgnat.translator.markup import Mark, Passage, passages_of
+from pcfgnat.translator.placing import Opposites, placed
+from tests.translator.echo import Echo
+
+HTML = TranslateOptions(format="html", split=True)
+PIECES = [
+    "one", "two.", " ", "\n", "three, ", "<b>", "</b>", "<p>", "</p>", "<br/>", "<i class='one > two'>",
+    "</i>", "&amp;", "&lt;", "&nbsp;", "&", "<", ">", "<!-- four -->", "<!--", "</", "</>",
+    "<script>five<b></script>",
+    "<style>", "</style>", "<code>six</code>", "<!DOCTYPE html>", "<?one?>", "<![CDATA[two]]>", "<a", '="',
+    "&#33;", "&#", "<span translate=no>", "</span>",
+]  # fmt: skip
+
+
+@cache
+def echo(longest: int) -> Translator:
+    """A model that repeats its source, whatever characters that has."""
+    sentences = [
+        *PIECES,
+        "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789 <>&;#!?/=-.,'\"[]",
+    ] * 5
+    tokenizer = SentencePieceTokenizer.learn(sentences, LearnSettings(vocabulary_size=120))
+    runtime = Echo(longest, tokenizer.vocabulary_size)
+    return Translator(runtime, tokenizer, DecodingDefaults("viterbi"), HTML)
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Translator:
+    return Translator.load(options=HTML)
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("<p>The <b>weather</b> is nice today.</p>", "<p>Das <b>Wetter</b> ist heute schön.</p>"),
+        ("<h1>\n  Hello.\n</h1>", "<h1>\n  Hallo.\n</h1>"),
+        ("<p>Hello.</p><script>Hello.</script>", "<p>Hallo.</p><script>Hello.</script>"),
+        ('<a title="Hello." href="?a=1&b">Hello.</a>', '<a title="Hello." href="?a=1&b">Hallo.</a>'),
+        ("Hello.<br>Hello.", "Hallo.<br>Hallo."),
+        ("<i>Hello.</i> <b>Hello.</b>", "<i>Hallo.</i> <b>Hallo.</b>"),
+        ("<style>p { a: b }</style><!-- Hello. -->", "<style>p { a: b }</style><!-- Hello. -->"),
+        ("<b translate='no'>Hello.</b>", "<b translate='no'>Hello.</b>"),
+        ("<p>12 &copy; 3</p>", "<p>12 &copy; 3</p>"),
+        ("", ""),
+    ],
+)
+def test_documents(bundled: Translator, document: str, expected: str) -> None:
+    found = bundled(document)
+    assert (found.source, found.text) == (document, expected)
+
+
+def test_a_name_keeps_its_tags_where_the_order_of_words_changes(bundled: Translator) -> None:
+    found = bundled("Yesterday I met <b>Tom</b>.").text
+    assert found.startswith("Gestern")
+    assert "<b>Tom</b>" in found
+    assert not found.endswith("</b>.")  # the verb is behind the name
+
+
+def test_alternatives_are_documents_too(bundled: Translator) -> None:
+    several = TranslateOptions(format="html", results=3)
+    found = bundled.with_options(several)("<p>The <b>house</b> is old.</p>")
+    assert len({candidate.text for candidate in found.candidates}) == 3
+    for candidate in found.candidates:
+        assert re.fullmatch(r"<p>.*<b>\w.*\w</b>.*</p>", candidate.text)
+    assert [part.source for part in found.parts] == ["The house is old."]
+
+
+def test_what_depends_on_the_format(bundled: Translator) -> None:
+    assert bundled.units == bundled.with_options(TranslateOptions(split=True)).units
+    loaded = bundled.job()
+    assert loaded["format"] == "html"
+
+
+def test_long_sentences_are_cut_and_keep_their_tags() -> None:
+    document = "<p>" + "one <b>two</b> three , " * 9 + "</p>"
+    found = echo(16)(document)
+    assert found.text == document
+    assert found.notes[0].startswith("split into")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_nothing_is_lost_however_malformed(pieces: list[str]) -> None:
+    document = "".join(pieces)
+    found = echo(100)(document).text
+    assert Counter(_squeezed(found)) == Counter(_squeezed(document))  # tags are moved out of words
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from([" one ", " two. ", "<b>", "</b>", "<p>", "<br>", "<!-- x -->"]), max_size=10)
+)
+def test_what_comes_back_unchanged_has_its_tags_unchanged(pieces: list[str]) -> None:
+    document = "".join(pieces)
+    assert _squeezed(echo(100)(document).text) == _squeezed(document)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="<>/!-ab &;#x'\"=\n", max_size=30))
+def test_passages_make_up_the_document(document: str) -> None:
+    for part in passages_of(document):
+        if isinstance(part, Passage):
+            assert part.text == part.text.strip(" ")
+            assert all(0 < mark.place <= len(part.text) for mark in part.marks)
+    assert _joined(document) == _squeezed(document)
+
+
+def _joined(document: str) -> str:
+    """Return what a document shows if every passage is translated into itself."""
+    found = passages_of(document)
+    return _squeezed("".join(part if isinstance(part, str) else _written(part) for part in found))
+
+
+def _written(passage: Passage) -> str:
+    return placed(passage.text, passage.text, passage.marks, Opposites.same(passage.text))
+
+
+def _squeezed(html: str) -> str:
+    return re.sub(r"\s", "", unescape(html))
+
+
+def test_passages() -> None:
+    found = passages_of("<p> <b>Hi</b> <i>you</i>\n all.<br>A &lt; B</p>")
+    marks = (Mark("close", "</b>", 2), Mark("open", "<i>", 3), Mark("close", "</i>", 6))
+    assert [part for part in found if part] == [
+        "<p>", " <b>", Passage("Hi you all.", marks), "<br>", Passage("A < B"), "</p>",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("x y", "p q", "<i>p</i> q"),
+        ("x y", "p", "<i></i>p"),  # one word is not enough for both
+        ("x y", "", "<i></i>"),
+        ("x y z z z z z z", "p q", "<i>p</i> q"),
+    ],
+)
+def test_tags_get_a_word_where_there_are_enough(source: str, translation: str, expected: str) -> None:
+    marks = [Mark("open", "<i>", 0), Mark("close", "</i>", 1)]
+    ends = Opposites.same(source)
+    even = Opposites(ends.target * len(translation) / len(source), ends.source)
+    assert placed(source, translation, marks, even) == expected
+
+
+@pytest.mark.parametrize("hostile", ["<", "<b>", "&", "<!--", "</", "<a ", "<code>", "&#"])
+def test_hostile_documents_end(hostile: str) -> None:
+    document = hostile * (10_000 if ">" not in hostile else 1000)
+    assert _joined(document) == _squeezed(document)
