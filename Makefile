@@ -46,7 +46,7 @@ serve: $(VENV)/.installed-serve
 	$(RUN) -m pcfgnat serve
 
 test: lint
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(JOBS) --dist worksteal
 
 # A cache of its own: numba does not compile again what it has compiled without checks.
 test-slow: $(VENV)/.installed-dev

@@ -48,7 +48,7 @@ def test_a_reader_that_goes_away_is_no_error(world: World) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
 def test_a_full_disk_is_an_error(world: World) -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [*PCFGNAT, "translate", "--model", str(world.teacher), "x"]
+        command = [*PCFGNAT, "translate", "-q", "--model", str(world.teacher), "x"]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False)
     assert result.returncode == 1
     assert result.stderr == b"pcfgnat: error: No space left on device\n"
@@ -125,7 +125,7 @@ def interrupted(command: list[str], record: Path) -> int:
 
 
 def test_interrupted_distilling_goes_on(world: World, tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "source.de", [text for text, _ in short_sentences(20)] * 2)
+    source = write_lines(tmp_path / "source.de", [text for text, _ in short_sentences(20)] * 20)
     options = ["--decode", "greedy", "--chunk", "2", "--model", str(world.teacher), "--input", str(source)]
     for attempt in range(3):  # on a busy machine the signal may come too late
         cut = tmp_path / f"cut{attempt}"

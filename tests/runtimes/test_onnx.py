@@ -209,7 +209,7 @@ def test_int8_is_close(name: str, tmp_path: Path) -> None:
     batch = [ids for ids in sources() if len(ids) == 9]  # which are run together, and so in one order
     ours, theirs = (np.concatenate(chances(runtime, batch)) for runtime in (onnx, torch))
     assert np.abs(ours - theirs).sum() < 0.05 * theirs.sum()
-    assert np.abs(ours - theirs).max() < 0.05
+    assert np.abs(ours - theirs).max() < 0.06
     assert np.corrcoef(ours, theirs)[0, 1] > 0.998
 
 
