@@ -55,8 +55,9 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--decode",
         metavar="STRATEGY",
-        help="viterbi, joint-viterbi, lookahead, greedy, mbr, beam, sample, verify or rescore, as the "
-        "model allows, with settings behind a colon: beam:size=8 (default: the model's)",
+        help="as the model allows: viterbi, joint-viterbi, lookahead, mbr, greedy, sample, beam, "
+        "mask-predict, update-all, easy-first, imputation, verify, rescore; with settings behind a colon: beam:size=8 "
+        "(default: the model's)",
     )
     group.add_argument(
         "--length-penalty",
