@@ -74,6 +74,16 @@ def test_blanks_are_left_out_and_their_score_counts(strategy: str) -> None:
             assert hypothesis.score == pytest.approx(score, abs=1e-4)
 
 
+@pytest.mark.parametrize("strategy", ["mask-predict:iterations=3", "update-all:iterations=3"])
+def test_several_passes_leave_blanks_out_too(strategy: str) -> None:
+    results = translated(half_blank(), strategy, SOURCES, Request(results=3))
+    assert blanks(results) > 0
+    for hypothesis in (hypothesis for found in results for hypothesis in found):
+        assert BLANK not in hypothesis.ids
+        assert hypothesis.passes[-1] == hypothesis.ids
+        assert not any(BLANK in ids for ids in hypothesis.passes)
+
+
 def test_draws_may_be_blank() -> None:
     results = translated(half_blank(), "sample", SOURCES, Request(results=3))
     assert blanks(results) > 0

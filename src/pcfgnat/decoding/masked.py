@@ -1,23 +1,21 @@
 """Mask-Predict (Ghazvininejad et al. 2019) and its variant that predicts every token anew in each pass."""
 
-import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from pcfgnat.decoding.base import DecodingError, Request, Strategy
+from pcfgnat.decoding.base import DecodingError, Request
 from pcfgnat.decoding.refinement import MaskLeastCertain, Pass, Policy, refine
-from pcfgnat.decoding.slots import blank_canvases, length_candidates
-from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
+from pcfgnat.decoding.slots import BestOfLengths, blank_canvases, length_candidates, slot_hypothesis
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Slots, SlotsReader, Sources
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 
 @dataclass(frozen=True)
-class RefinedSlots(Strategy):
+class RefinedSlots(BestOfLengths):
     """Canvases of the most probable lengths, filled pass by pass and compared by `score / L^β`.
 
     The score is that of the tokens between bos and eos, each when it was last predicted.
@@ -29,9 +27,6 @@ class RefinedSlots(Strategy):
     iterations: int = 10
     lengths: int = 5
 
-    protocol = Slots
-    uses_penalty = True
-
     def __post_init__(self) -> None:
         for name, value in (("iterations", self.iterations), ("lengths", self.lengths)):
             if value < 1:
@@ -41,21 +36,8 @@ class RefinedSlots(Strategy):
     def policy(self) -> Policy:
         """Return what happens between passes."""
 
-    def decode(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
-        """Return the translations of the best lengths."""
-        return self._decode(runtime, sources, request, best_ranked(request.length_penalty, request.results))
-
-    def sweep(
-        self, runtime: Slots, sources: Sources, request: Request, length_penalties: Sequence[float]
-    ) -> list[list[Hypothesis]]:
-        """Return the best translation under each length penalty, all from one refinement."""
-        return self._decode(runtime, sources, request, one_by_penalty(length_penalties))
-
-    def _decode(
-        self, runtime: Slots, sources: Sources, request: Request, choose: LengthChooser
-    ) -> list[list[Hypothesis]]:
-        if not sources:
-            return []
+    def tried(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return what is left after the last pass for each length."""
         reader = runtime.read(sources)
         candidates = length_candidates(reader, runtime, sources, request, self.lengths)
         sentence, canvas, lengths = blank_canvases(candidates)
@@ -63,12 +45,10 @@ class RefinedSlots(Strategy):
         found = refine(canvas, lengths, inner_positions(lengths), run, self.policy())
         own: list[list[Hypothesis]] = [[] for _ in sources]
         for row, (index, length) in enumerate(zip(sentence.tolist(), lengths.tolist(), strict=True)):
-            ids, score = found.tokens[row, :length], math.fsum(found.scores[row, :length].tolist())
-            steps = found.steps(row, length)
-            own[index].append(Hypothesis(tuple(ids.tolist()), score, tuple(range(length)), passes=steps))
-        return [
-            [tried[i] for i in choose([h.score for h in tried], [len(h.ids) for h in tried])] for tried in own
-        ]
+            written = slot_hypothesis(found.tokens[row, :length], found.scores[row, :length])
+            steps = (tuple(t for t in ids if t != SPECIAL_TOKENS.pad) for ids in found.steps(row, length))
+            own[index].append(replace(written, passes=tuple(steps)))
+        return own
 
     def passes_of(
         self, reader: SlotsReader, sentence: Int64[np.ndarray, "R"], lengths: Int64[np.ndarray, "R"]

@@ -1,6 +1,7 @@
 """Strategies of slots whose number is predicted: length candidates, and a token for each slot."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,51 +21,63 @@ SHORTEST_OF_SEVERAL = 3  # an empty sentence costs nothing, and would win agains
 
 
 @dataclass(frozen=True)
-class SlotGreedy(Strategy):
+class BestOfLengths(Strategy):
+    """Translations of the most probable lengths, compared by `score / L^β`."""
+
+    protocol = Slots
+    uses_penalty = True
+
+    @abstractmethod
+    def tried(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return a translation of each sentence for each length that is tried."""
+
+    def decode(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return the translations of the best lengths."""
+        return self._chosen(runtime, sources, request, best_ranked(request.length_penalty, request.results))
+
+    def sweep(
+        self, runtime: Slots, sources: Sources, request: Request, length_penalties: Sequence[float]
+    ) -> list[list[Hypothesis]]:
+        """Return the best translation under each length penalty, all from one decoding."""
+        return self._chosen(runtime, sources, request, one_by_penalty(length_penalties))
+
+    def _chosen(
+        self, runtime: Slots, sources: Sources, request: Request, choose: LengthChooser
+    ) -> list[list[Hypothesis]]:
+        found = self.tried(runtime, sources, request) if sources else []
+        sizes = [[h.nodes[-1] + 1 for h in own] for own in found]  # of the canvas, with slots left blank
+        return [
+            [own[i] for i in choose([h.score for h in own], size)]
+            for own, size in zip(found, sizes, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class SlotGreedy(BestOfLengths):
     """The best token of each slot.
 
-    lengths: how many of the most probable lengths are tried and compared by `score / L^β`, where L counts
-             all slots, blank ones too
+    lengths: how many of the most probable lengths are tried and compared by `score / L^β`
     """
 
     lengths: int = 1
 
     name = "greedy"
-    protocol = Slots
-    uses_penalty = True
 
     def __post_init__(self) -> None:
         if self.lengths < 1:
             raise DecodingError(f"lengths must be at least 1, got {self.lengths}")
 
-    def decode(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
-        """Return the translations of the best lengths."""
-        return self._decode(runtime, sources, request, best_ranked(request.length_penalty, request.results))
-
-    def sweep(
-        self, runtime: Slots, sources: Sources, request: Request, length_penalties: Sequence[float]
-    ) -> list[list[Hypothesis]]:
-        """Return the best translation under each length penalty, all from one pass."""
-        return self._decode(runtime, sources, request, one_by_penalty(length_penalties))
-
-    def _decode(
-        self, runtime: Slots, sources: Sources, request: Request, choose: LengthChooser
-    ) -> list[list[Hypothesis]]:
-        if not sources:
-            return []
+    def tried(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return what one pass gives for each length."""
         reader = runtime.read(sources)
-        candidates = length_candidates(reader, runtime, sources, request, self.lengths)
-        rows = blank_canvases(candidates)
+        rows = blank_canvases(length_candidates(reader, runtime, sources, request, self.lengths))
         scores, tokens = reader.fill(*rows).everywhere()
-        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+        found: list[list[Hypothesis]] = [[] for _ in sources]
         for sentence, score, ids, length in zip(
             rows[0].tolist(), scores, tokens, rows[2].tolist(), strict=True
         ):
-            hypotheses[sentence].append(_hypothesis(ids[:length], score[:length]))
-        return [
-            [own[i] for i in choose([h.score for h in own], lengths)]
-            for own, lengths in zip(hypotheses, candidates, strict=True)
-        ]
+            found[sentence].append(slot_hypothesis(ids[:length], score[:length]))
+        return found
 
 
 @dataclass(frozen=True)
@@ -115,7 +128,7 @@ def blank_canvases(
     return sentence, canvas, lengths
 
 
-def _hypothesis(ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> Hypothesis:
+def slot_hypothesis(ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> Hypothesis:
     """Return what the slots emit, blanks left out; the score is that of all slots."""
     nodes = np.flatnonzero(ids != SPECIAL_TOKENS.pad)
     return Hypothesis(tuple(ids[nodes].tolist()), math.fsum(scores.tolist()), tuple(nodes.tolist()))
@@ -124,4 +137,4 @@ def _hypothesis(ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> 
 def _drawn(emissions: Emissions, index: int, length: int, generator: np.random.Generator) -> Hypothesis:
     log_probs = emissions.log_probs(index, np.arange(length))
     ids = draw_rows(log_probs, generator)
-    return _hypothesis(ids, log_probs[np.arange(length), ids])
+    return slot_hypothesis(ids, log_probs[np.arange(length), ids])
