@@ -167,7 +167,8 @@ def test_a_given_tokenizer(
     settings: PrepareSettings, tmp_path: Path, tokenizer: SentencePieceTokenizer
 ) -> None:
     tokenizer.save(tmp_path / "given")
-    for name, path in (("a", tmp_path / "given"), ("b", tmp_path / "given" / "tokenizer.model")):
+    given = tmp_path / "given"
+    for name, path in (("a", given), ("b", given / "tokenizer.model"), ("c", tmp_path / "a")):
         prepare(replace(settings, output=tmp_path / name, tokenizer=path))
         assert Prepared.open(tmp_path / name).tokenizer.sha256 == tokenizer.sha256
         assert decoded(Prepared.open(tmp_path / name), "train") == TRAIN

@@ -58,7 +58,7 @@ def test_a_file_gives_it_back(corpus: ParallelCorpus, tmp_path: Path) -> None:
     for name in ("frequent", "offsets", "candidates"):
         np.testing.assert_array_equal(getattr(read, name), getattr(learnt, name))
     (tmp_path / "list").write_bytes((tmp_path / "list").read_bytes()[:20])
-    with pytest.raises(TextError, match="is no shortlist, or is damaged"):
+    with pytest.raises(TextError, match="is not a shortlist, or is damaged"):
         Shortlist.load(tmp_path / "list")
 
 

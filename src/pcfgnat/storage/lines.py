@@ -15,6 +15,8 @@ from pcfgnat.storage.files import StorageError
 MAX_LINE_BYTES = 1 << 20
 MAX_TEXT_LINE_BYTES = 1 << 26  # of text to translate: a book without a single line break fits
 
+BLOCK_BYTES = 1 << 20
+
 
 class TextError(StorageError):
     """Text, or data made from it, that cannot be read, used or written."""
@@ -92,3 +94,17 @@ def read_lines(path: Path | None) -> Iterator[str]:
     """Yield the lines of a file (gzipped if its name ends in `.gz`) or of stdin, without their ends."""
     with open_lines(path) as reader:
         yield from reader
+
+
+def count_lines(path: Path | None) -> int | None:
+    """Return how many lines a regular file has; None of stdin, of pipes and of what cannot be read."""
+    if path is None or not path.is_file():
+        return None
+    lines, last = 0, b"\n"
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            while block := file.read(BLOCK_BYTES):
+                lines, last = lines + block.count(b"\n"), block[-1:]
+    except (OSError, EOFError, zlib.error):  # reading the lines themselves says what is wrong
+        return None
+    return lines + (last != b"\n")

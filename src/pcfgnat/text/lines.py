@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from pcfgnat.storage.lines import LineReader, TextError, open_lines, read_lines
+from pcfgnat.storage.lines import LineReader, TextError, count_lines, open_lines, read_lines
 
-__all__ = ["LineReader", "PairReader", "TextError", "TextPair", "open_lines", "read_lines"]
+__all__ = ["LineReader", "PairReader", "TextError", "TextPair", "count_lines", "open_lines", "read_lines"]
 
 CHUNK_PAIRS = 4096
 CHUNK_CHARACTERS = 1 << 20

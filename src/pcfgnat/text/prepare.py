@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool
@@ -20,6 +21,7 @@ from pcfgnat.text.corpus import CorpusWriter, ParallelCorpus
 from pcfgnat.text.duplicates import DuplicateFinder
 from pcfgnat.text.lexicon import learn_shortlist
 from pcfgnat.text.lines import LineReader, PairReader, TextError, TextPair
+from pcfgnat.text.pipeline import MosesSettings
 from pcfgnat.text.prepared import RAW, REPORT, TOKENIZER, PrepareReport, SideReport, Split, SplitReport
 from pcfgnat.text.shortlist import SHORTLIST
 from pcfgnat.text.tokenizer import LearnSettings, SentencePieceTokenizer, SubwordTokenizer, Tokenizer
@@ -32,8 +34,10 @@ MAX_SAMPLE_CHARACTERS = 1000  # of a sentence to learn from: bounds the memory o
 class PrepareSettings:
     """What to prepare, and where to.
 
-    A tokenizer is learnt from the training text unless `tokenizer` names one (a directory that has one, or a
-    sentencepiece model) or `subword_vocabulary` the list of types of text that is split with `@@` already.
+    A tokenizer is learnt from the training text unless `tokenizer` names one (its directory, that of a model
+    or of prepared data, or a sentencepiece model) or `subword_vocabulary` the list of types of text that is
+    split with `@@` already. `subword_codes` are those that subword-nmt split it with, and `moses` how Moses'
+    scripts tokenised it before, `aggressive` with `-a`: models that carry them take raw text.
     With `shortlist`, it is also learnt which target types a source makes likely, for models to be exported.
     """
 
@@ -45,6 +49,8 @@ class PrepareSettings:
     target_language: str = ""
     tokenizer: Path | None = None
     subword_vocabulary: Path | None = None
+    subword_codes: Path | None = None
+    moses: Literal["aggressive", "standard"] | None = None
     shortlist: bool = False
     learn: LearnSettings = field(default_factory=LearnSettings)
     cleaning: CleaningSettings = field(default_factory=CleaningSettings)
@@ -54,6 +60,17 @@ class PrepareSettings:
             raise ValueError("train must name at least one pair of files, got none")
         if self.tokenizer is not None and self.subword_vocabulary is not None:
             raise ValueError("only one of tokenizer and subword_vocabulary may be given, got both")
+        if self.subword_codes is not None and self.subword_vocabulary is None:
+            raise ValueError("subword_codes must come with subword_vocabulary, got none")
+        if self.moses is not None and self.subword_codes is None:
+            raise ValueError("moses must come with subword_codes, got none")
+
+    @property
+    def moses_settings(self) -> MosesSettings | None:
+        """The rules that tokenised the text, for its languages."""
+        if self.moses is None:
+            return None
+        return MosesSettings(self.source_language, self.target_language, self.moses == "aggressive")
 
     def pairs(self, split: Split) -> tuple[TextPair, ...]:
         """Return the files of a split; none if it is not wanted."""
@@ -133,11 +150,15 @@ def _survey(
 
 def _given_tokenizer(settings: PrepareSettings) -> Tokenizer | None:
     if settings.subword_vocabulary is not None:
-        return SubwordTokenizer.from_file(settings.subword_vocabulary)
+        codes, moses = settings.subword_codes, settings.moses_settings
+        return SubwordTokenizer.from_file(settings.subword_vocabulary, codes, moses)
     if settings.tokenizer is None:
         return None
     path = settings.tokenizer
-    return Tokenizer.load(path) if path.is_dir() else SentencePieceTokenizer.from_file(path)
+    if not path.is_dir():
+        return SentencePieceTokenizer.from_file(path)
+    own = path / TOKENIZER  # of a model, or of prepared data
+    return Tokenizer.load(own if own.is_dir() else path)
 
 
 def _learnt(sample: Sequence[str], settings: LearnSettings) -> Tokenizer:

@@ -73,7 +73,7 @@ class Shortlist:
         except StorageError as error:
             raise TextError(str(error)) from error
         except (safetensors.SafetensorError, OSError) as error:
-            raise TextError(f"{path} is no shortlist, or is damaged: {error}") from error
+            raise TextError(f"{path} is not a shortlist, or is damaged: {error}") from error
 
     def to_vmap(self, tokenizer: Tokenizer) -> str:
         """Write it as CTranslate2's vocabulary map: source piece, tab, target pieces; no source: always."""

@@ -2,9 +2,11 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from pcfgnat.text.pipeline import RawPipeline
 from pcfgnat.text.special import SPECIAL_TOKENS
 from pcfgnat.text.tokenizer import Tokenizer
 
@@ -34,10 +36,12 @@ def is_word_character(character: str) -> bool:
 class Surfaces:
     """The text of every token; words are apart by spaces, of which one is as good as several.
 
-    A byte above 127 is a surrogate, as in Python's `surrogateescape`. Special tokens add nothing.
+    A byte above 127 is a surrogate, as in Python's `surrogateescape`. Special tokens add nothing. With a
+    `pipeline` tokens write tokenised text, and readers get it detokenised.
     """
 
     texts: tuple[str, ...]
+    pipeline: RawPipeline | None = None
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Surfaces":
@@ -45,7 +49,8 @@ class Surfaces:
         pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         write = _of_subword if tokenizer.kind == "subwords" else _of_sentencepiece
         special = SPECIAL_TOKENS.ids
-        return cls(tuple("" if token in special else write(piece) for token, piece in enumerate(pieces)))
+        texts = tuple("" if token in special else write(piece) for token, piece in enumerate(pieces))
+        return cls(texts, tokenizer.pipeline)
 
     @cached_property
     def characters(self) -> frozenset[str]:
@@ -53,13 +58,29 @@ class Surfaces:
         return frozenset("".join(self.texts))
 
     def spelled(self, text: str) -> str:
-        """Return a text with single spaces and composed characters, in bytes where it must be."""
+        """Return a text as tokens write it: single spaces, composed characters, bytes where it must be."""
         plain = " ".join(unicodedata.normalize("NFC", text).split())
+        if self.pipeline is not None:
+            plain = self.pipeline.tokenised(plain)
         return "".join(c if c in self.characters or c == " " else _in_bytes(c) for c in plain)
 
     def can_spell(self, text: str) -> bool:
         """Return whether the vocabulary has all characters of a text."""
         return set(self.spelled(text)) <= self.characters | {" "}
+
+    def can_keep(self, text: str) -> bool:
+        """Return whether a reader gets a text as it is, if tokens spell it."""
+        if not self.can_spell(text):
+            return False
+        return self.pipeline is None or self.pipeline.plain(self.pipeline.tokenised(text)) == text
+
+    def letters(self, ids: Sequence[int]) -> list[tuple[str, int]]:
+        """Return the characters of a text, each with the place of its token; spaces for what is escaped."""
+        places = [place for place, token in enumerate(ids) for _ in self.texts[token]]
+        text = "".join(self.texts[token] for token in ids)
+        if self.pipeline is not None:
+            text = self.pipeline.without_escapes(text)
+        return list(zip(text, places, strict=True))
 
 
 @lru_cache(maxsize=8)

@@ -4,12 +4,11 @@ import hashlib
 import io
 import operator
 import re
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, SupportsIndex, final
+from typing import ClassVar, Literal, Self, SupportsIndex, final
 
 import sentencepiece
 
@@ -17,15 +16,14 @@ from pcfgnat.config import to_dict
 from pcfgnat.storage.files import StorageError
 from pcfgnat.storage.regular import regular_file
 from pcfgnat.storage.toml import load_config, sealed_toml
+from pcfgnat.text.composition import composed
 from pcfgnat.text.lines import TextError
+from pcfgnat.text.pipeline import MosesSettings, RawPipeline, RawSteps
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
-DESCRIPTION = "tokenizer.toml"
+DESCRIPTION, CODES = "tokenizer.toml", "codes.txt"
 MAX_BYTES = 1 << 26
-STREAM_SAFE_FROM = 1000  # characters; shorter texts are quick in any case
-MAX_ACCENTS, GRAPHEME_JOINER = 30, "\u034f"
-SURROGATE = re.compile("[\ud800-\udfff]")
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 TOO_LARGE = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
 
@@ -56,16 +54,34 @@ class LearnSettings:
 
 
 @dataclass(frozen=True)
+class _RawDescription:
+    """The codes, and what came before them."""
+
+    codes_sha256: str
+    moses: MosesSettings | None = None
+
+
+@dataclass(frozen=True)
 class _Description:
-    """What `tokenizer.toml` says about the file beside it."""
+    """What `tokenizer.toml` says about the files beside it; `raw` only of subwords that carry their codes."""
 
     kind: Literal["sentencepiece", "subwords"]
     vocabulary_size: int
     sha256: str
+    raw: _RawDescription | None = None
+
+    def __post_init__(self) -> None:
+        if self.raw is not None and self.kind != "subwords":
+            raise ValueError(f"raw must come with kind subwords, got {self.kind}")
 
 
 class Tokenizer(ABC):
-    """Text to ids, `bos … eos`, and back. It consists of the content of one file and never changes."""
+    """Text to ids, `bos … eos`, and back. It consists of the contents of files and never changes.
+
+    There are two kinds of text: that of a corpus, which `prepare`, `distill` and `evaluate` read, and raw
+    text, which users write. They differ only for a corpus that was split before it was prepared:
+    `for_raw_text` and `for_corpus_text` return the tokenizer of each, with equal ids.
+    """
 
     pad: ClassVar[int] = SPECIAL_TOKENS.pad
     unk: ClassVar[int] = SPECIAL_TOKENS.unk
@@ -73,9 +89,24 @@ class Tokenizer(ABC):
     eos: ClassVar[int] = SPECIAL_TOKENS.eos
     kind: ClassVar[Literal["sentencepiece", "subwords"]]
     file_name: ClassVar[str]
+    steps: RawSteps | None = None
+    pipeline: RawPipeline | None = None
 
     def __init__(self, content: bytes) -> None:
         self._content = content
+
+    @property
+    def takes_raw_text(self) -> bool:
+        """Whether `encode_all` reads text as users write it."""
+        return True
+
+    def for_raw_text(self) -> "Tokenizer":
+        """Return the tokenizer of raw text; of a split corpus without codes there is none but its own."""
+        return self
+
+    def for_corpus_text(self) -> "Tokenizer":
+        """Return the tokenizer of the text that was prepared."""
+        return self
 
     @property
     @abstractmethod
@@ -113,14 +144,19 @@ class Tokenizer(ABC):
 
     @property
     def sha256(self) -> str:
-        """Hash of the file that the tokenizer consists of: equal for equal tokenizers."""
-        return hashlib.sha256(self._content).hexdigest()
+        """Hash of all that the tokenizer consists of: equal for equal tokenizers."""
+        content = self._content if self.steps is None else self._content + self.steps.fingerprint
+        return hashlib.sha256(content).hexdigest()
 
     def save(self, directory: Path) -> None:
-        """Write `tokenizer.toml` and the file that it describes."""
+        """Write `tokenizer.toml` and the files that it describes."""
         directory.mkdir(parents=True, exist_ok=True)
-        description = _Description(self.kind, self.vocabulary_size, self.sha256)
+        steps, found = self.steps, hashlib.sha256(self._content).hexdigest()
+        raw = None if steps is None else _RawDescription(steps.codes_sha256, steps.moses)
+        description = _Description(self.kind, self.vocabulary_size, found, raw)
         (directory / self.file_name).write_bytes(self._content)
+        if steps is not None:
+            (directory / CODES).write_bytes(steps.codes)
         (directory / DESCRIPTION).write_text(sealed_toml(to_dict(description)), encoding="utf-8")
 
     @staticmethod
@@ -130,13 +166,16 @@ class Tokenizer(ABC):
             description = load_config(_Description, regular_file(directory, DESCRIPTION))
             kind = KINDS[description.kind]
             path = regular_file(directory, kind.file_name)
+            content = _intact(path, description.sha256)
+            if description.raw is None:
+                tokenizer: Tokenizer = kind(content, str(path))
+            else:
+                codes = regular_file(directory, CODES)
+                own = _intact(codes, description.raw.codes_sha256)
+                steps = RawSteps(own, description.raw.moses, str(codes))
+                tokenizer = SubwordTokenizer(content, str(path), steps)
         except StorageError as error:
             raise TextError(str(error)) from error
-        content = _content(path)
-        found = hashlib.sha256(content).hexdigest()
-        if found != description.sha256:
-            raise TextError(f"{path} is damaged: its sha256 must be {description.sha256}, got {found}")
-        tokenizer = kind(content, str(path))
         if tokenizer.vocabulary_size != description.vocabulary_size:
             expected, size = description.vocabulary_size, tokenizer.vocabulary_size
             raise TextError(f"{path} must have {expected} types, as {DESCRIPTION} says, got {size}")
@@ -181,7 +220,7 @@ class SentencePieceTokenizer(Tokenizer):
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=(text for sentence in sentences if (text := _composed(sentence))),
+                sentence_iterator=(text for sentence in sentences if (text := composed(sentence))),
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=settings.vocabulary_size,
@@ -210,7 +249,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text with bos and eos."""
-        ids: list[int] = self._processor.encode(_composed(text), add_bos=True, add_eos=True)
+        ids: list[int] = self._processor.encode(composed(text), add_bos=True, add_eos=True)
         return ids
 
     def plain(self, text: str) -> str:
@@ -231,30 +270,56 @@ class SubwordTokenizer(Tokenizer):
     """Text that is split already, subwords marked with a final `@@`, and the list of types.
 
     The list has a type a line, or `type count` as fairseq's `dict.txt` has it. Their ids follow the special
-    ones, which may stand in the list but keep their own.
+    ones, which may stand in the list but keep their own. With the steps that the text was split in there is
+    also a tokenizer of raw text: it splits what it encodes, and detokenises what it decodes.
     """
 
     kind = "subwords"
     file_name = "vocabulary.txt"
 
-    def __init__(self, vocabulary: bytes, origin: str = "vocabulary") -> None:
+    def __init__(
+        self, vocabulary: bytes, origin: str = "vocabulary", steps: RawSteps | None = None, raw: bool = False
+    ) -> None:
         super().__init__(vocabulary)
         self._types = [*SPECIAL_PIECES, *_types(vocabulary, origin)]
         self._ids = {piece: token for token, piece in enumerate(self._types) if token >= len(SPECIAL_PIECES)}
+        self.steps = steps
+        if raw:
+            if steps is None:
+                raise ValueError("raw text needs the steps that split the corpus, got none")
+            self.pipeline = RawPipeline(steps, self._ids)
 
     @classmethod
-    def from_file(cls, path: Path) -> "SubwordTokenizer":
-        """Read a list of types."""
-        return cls(_content(path), str(path))
+    def from_file(cls, path: Path, codes: Path | None = None, moses: MosesSettings | None = None) -> Self:
+        """Read a list of types, and the codes of subword-nmt if the tokenizer is to carry them."""
+        steps = None if codes is None else RawSteps(_content(codes), moses, str(codes))
+        return cls(_content(path), str(path), steps)
 
     @property
     def vocabulary_size(self) -> int:
         """Number of ids, special ones included."""
         return len(self._types)
 
+    @property
+    def takes_raw_text(self) -> bool:
+        """Whether `encode_all` splits text itself."""
+        return self.pipeline is not None
+
+    def for_raw_text(self) -> Tokenizer:
+        """Return the tokenizer that splits text itself, if the codes are known."""
+        if self.steps is None or self.pipeline is not None:
+            return self
+        return SubwordTokenizer(self._content, steps=self.steps, raw=True)
+
+    def for_corpus_text(self) -> Tokenizer:
+        """Return the tokenizer of text that is split already."""
+        return self if self.pipeline is None else SubwordTokenizer(self._content, steps=self.steps)
+
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many texts, each with bos and eos."""
         ids = self._ids
+        if self.pipeline is not None:
+            texts = [self.pipeline.split(composed(text)) for text in texts]
         return [[self.bos, *[ids.get(piece, self.unk) for piece in text.split()], self.eos] for text in texts]
 
     def plain(self, text: str) -> str:
@@ -265,7 +330,8 @@ class SubwordTokenizer(Tokenizer):
         return self._types[token]
 
     def _join(self, ids: list[int]) -> str:
-        return self.plain(" ".join(self._types[token] for token in ids))
+        tokens = self.plain(" ".join(self._types[token] for token in ids))
+        return tokens if self.pipeline is None else self.pipeline.plain(tokens)
 
 
 KINDS: dict[str, type[SentencePieceTokenizer] | type[SubwordTokenizer]] = {
@@ -285,24 +351,12 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _composed(text: str) -> str:
-    whole = SURROGATE.sub("\ufffd", text)  # what is no character at all sentencepiece does not take
-    if len(whole) > STREAM_SAFE_FROM and not whole.isascii():
-        whole = _stream_safe(whole)
-    return " ".join(unicodedata.normalize("NFC", whole).split())
-
-
-def _stream_safe(text: str) -> str:
-    """Join no more than 30 accents to a letter (Unicode annex 15), as sorting many takes quadratic time."""
-    safe: list[str] = []
-    accents = 0
-    for character in text:
-        accents = accents + 1 if unicodedata.combining(character) else 0
-        if accents > MAX_ACCENTS:
-            safe.append(GRAPHEME_JOINER)
-            accents = 1
-        safe.append(character)
-    return "".join(safe)
+def _intact(path: Path, sha256: str) -> bytes:
+    """Return the content of a file, which must have this checksum."""
+    content = _content(path)
+    if (found := hashlib.sha256(content).hexdigest()) != sha256:
+        raise TextError(f"{path} is damaged: its sha256 must be {sha256}, got {found}")
+    return content
 
 
 def _types(vocabulary: bytes, origin: str) -> list[str]:
