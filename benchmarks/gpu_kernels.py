@@ -17,6 +17,7 @@ from benchmarks import gpu_roofline
 DOCUMENT = Path(__file__).parents[1] / "docs" / "gpu.md"
 ARCHITECTURES = (80, 90, 100)
 TILES = ((64, 16), (32, 32), (16, 64))  # nodes × positions; the last for any longer target
+CTC_TILES = ((64,), (128,), (512,))  # states; the last for any longer target
 SHARED_LIMIT = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}  # bytes per program
 
 
@@ -25,8 +26,8 @@ class Variant:
     """A kernel for scores of a dtype and a tile."""
 
     kernel: str
-    rules: str
-    tile: tuple[int, int]
+    scores: str
+    tile: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,12 @@ def variants() -> Iterator[Variant]:
         for tile in TILES:
             yield Variant(kernel, "fp32", tile)
         yield Variant(kernel, "bf16", (32, 32))
-    yield Variant("trace_kernel", "fp32", (0, 0))
+    yield Variant("trace_kernel", "fp32", ())
+    for kernel in ("ctc_forward_kernel", "ctc_backward_kernel", "ctc_best_kernel"):
+        for states in CTC_TILES:
+            yield Variant(kernel, "fp32", states)
+        if kernel != "ctc_backward_kernel":  # which reads no scores
+            yield Variant(kernel, "bf16", CTC_TILES[0])
 
 
 def compiled(variant: Variant, architecture: int) -> Any:
@@ -54,28 +60,36 @@ def compiled(variant: Variant, architecture: int) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from pcfgnat.structures.rhpcfg.triton import kernels
-    from pcfgnat.structures.rhpcfg.triton.launch import WARPS
-
-    kernel = getattr(kernels, variant.kernel)
+    kernel, warps = _kernel(variant)
     names = kernel.arg_names
-    tile = zip(("TILE_C", "TILE_N"), variant.tile, strict=True)
-    constants = {(names.index(name),): size for name, size in tile if name in names}
+    sizes = [name for name in names if name.startswith("TILE")]
+    constants = {(names.index(name),): size for name, size in zip(sizes, variant.tile, strict=True)}
     signature = {name: _type(name, variant) for name in names}
-    warps = 1 if variant.kernel == "trace_kernel" else WARPS
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
     options = {"num_warps": warps, "num_stages": 1}
     return triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options)
 
 
+def _kernel(variant: Variant) -> tuple[Any, int]:
+    """Return a kernel and its warps."""
+    from pcfgnat.structures.ctc.triton import kernels as ctc_kernels
+    from pcfgnat.structures.ctc.triton.operators import launch_sizes
+    from pcfgnat.structures.rhpcfg.triton import kernels, launch
+
+    if variant.kernel.startswith("ctc"):
+        return getattr(ctc_kernels, variant.kernel), launch_sizes(variant.tile[0])["num_warps"]
+    return getattr(kernels, variant.kernel), launch.WARPS if variant.tile else 1
+
+
 def _type(argument: str, variant: Variant) -> str:
     if argument.startswith("TILE"):
         return "constexpr"
-    if argument in ("nodes", "width", "block", "num_states"):
+    if argument in ("nodes", "width", "block", "num_states", "max_slots"):
         return "i32"
-    special = {"chain": f"*{variant.rules}", "states": "*i32", "back": "*i32"}
-    sizes = dict.fromkeys(("stops", "lengths", "starts"), "*i64")
-    return (special | sizes).get(argument, "*fp32")
+    special = {"states": "*i32", "back": "*i32", "repeated": "*i1", "position": "*i64"}
+    scores = dict.fromkeys(("chain", "tokens", "blanks"), f"*{variant.scores}")
+    sizes = dict.fromkeys(("stops", "lengths", "starts", "num_slots"), "*i64")
+    return (special | scores | sizes).get(argument, "*fp32")
 
 
 def resources(variant: Variant, architecture: int) -> Resources:
@@ -108,13 +122,12 @@ def _assembled(ptx: str, architecture: int) -> str:
 
 def resource_table() -> str:
     """Return all variants on all architectures as Markdown."""
-    lines = ["| kernel | rules | tile | " + " | ".join(f"sm_{one}" for one in ARCHITECTURES) + " |"]
+    lines = ["| kernel | scores | tile | " + " | ".join(f"sm_{one}" for one in ARCHITECTURES) + " |"]
     lines.append("|---|---|---|" + "---|" * len(ARCHITECTURES))
     for variant in variants():
-        nodes, positions = variant.tile
-        tile = f"{nodes} x {positions}" if nodes else "none"
+        tile = " x ".join(map(str, variant.tile)) or "none"
         cells = (_cell(resources(variant, architecture)) for architecture in ARCHITECTURES)
-        lines.append(f"| `{variant.kernel}` | {variant.rules} | {tile} | {' | '.join(cells)} |")
+        lines.append(f"| `{variant.kernel}` | {variant.scores} | {tile} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What the grammar's kernels cost on a GPU, calculated from bytes, operations and launches; nothing timed."""
+"""What the kernels cost on a GPU, calculated from bytes, operations and launches; nothing timed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree, backend
+from pcfgnat.structures import CTC, RHPCFG, Padded, RuleScores, SupportTree, backend
+from pcfgnat.structures.ctc.triton.operators import launch_sizes
+from pcfgnat.structures.distribution import Posterior
 from pcfgnat.structures.rhpcfg.triton.launch import tiles
 
 NO_LAUNCH = (  # beginnings of the names of operations that start nothing on the device
@@ -45,6 +47,7 @@ class Batch:
     tokens: int = 28
     upsampling: int = 4
     depth: int = 1
+    slots: int = 56  # of CTC, λ = 2
 
     @property
     def nodes(self) -> int:
@@ -91,6 +94,19 @@ def costs(batch: Batch) -> tuple[Cost, ...]:
     )
 
 
+def ctc_costs(batch: Batch) -> tuple[Cost, ...]:
+    """Return CTC's passes: a row of the table for each slot, three ways to reach each of its states."""
+    states = 2 * batch.tokens + 1
+    tokens, table = (4 * batch.sentences * batch.slots * count for count in (batch.tokens, states))
+    terms = 3.0 * batch.sentences * batch.slots * states
+    chain = batch.slots * ceil(states / launch_sizes(states)["TILE"])
+    return (
+        Cost("CTC forward", tokens + 2 * table, terms, chain),
+        Cost("CTC backward", 2 * tokens + table, 2 * terms, chain),
+        Cost("CTC best alignment", tokens + 2 * table, 0.0, 2 * chain),
+    )
+
+
 class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations that a GPU would be given; views are none."""
 
@@ -108,18 +124,14 @@ class Launches(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def launches(name: str, batch: Batch) -> dict[str, int]:
     """Count the calls of a training step by a backend, on a device without numbers."""
-    meta = torch.device("meta")
-    scores = RuleScores.zeros(SupportTree(batch.nodes, batch.depth), 2, 8, device=meta)
-    leaves = [part.requires_grad_() for part in (scores.chain, scores.prefix, scores.emit)]
-    sizes = torch.zeros(2, dtype=torch.int64, device=meta)
-    target = Padded(torch.zeros(2, batch.tokens, dtype=torch.int64, device=meta), sizes)
-    posterior = RHPCFG(RuleScores(*leaves), sizes).posterior(target)
-
-    def step() -> None:
-        posterior.log_partition.sum().backward()  # type: ignore[no-untyped-call]
-
+    grammar, alignments = _posteriors(batch)
+    actions: dict[str, Callable[[], Any]] = {
+        "log P and gradient": lambda: _learn(grammar),
+        "best tree": grammar.argmax,
+        "CTC: log P and gradient": lambda: _learn(alignments),
+        "CTC: best alignment": alignments.argmax,
+    }
     found = {}
-    actions: dict[str, Callable[[], Any]] = {"log P and gradient": step, "best tree": posterior.argmax}
     for title, action in actions.items():
         with backend(name), Launches() as counted:
             action()
@@ -127,12 +139,27 @@ def launches(name: str, batch: Batch) -> dict[str, int]:
     return found
 
 
+def _learn(posterior: Posterior) -> None:
+    posterior.log_partition.sum().backward()  # type: ignore[no-untyped-call]
+
+
+def _posteriors(batch: Batch) -> tuple[Posterior, Posterior]:
+    """Return two sentences' derivations and alignments, on the meta device."""
+    meta = torch.device("meta")
+    scores = RuleScores.zeros(SupportTree(batch.nodes, batch.depth), 2, 8, device=meta)
+    leaves = [part.requires_grad_() for part in (scores.chain, scores.prefix, scores.emit)]
+    sizes = torch.zeros(2, dtype=torch.int64, device=meta)
+    target = Padded(torch.zeros(2, batch.tokens, dtype=torch.int64, device=meta), sizes)
+    slots = torch.zeros(2, batch.slots, 8, device=meta).requires_grad_()
+    return RHPCFG(RuleScores(*leaves), sizes).posterior(target), CTC(slots, sizes, 0).posterior(target)
+
+
 def table(batch: Batch) -> str:
     """Return the calculated times as Markdown."""
     lines = ["| GPU | pass | bytes | exponentials | by memory | by exponentials | by the chain of tiles |"]
     lines.append("|---|---|---|---|---|---|---|")
     for gpu in GPUS:
-        for cost in costs(batch):
+        for cost in costs(batch) + ctc_costs(batch):
             times = " | ".join(f"{1e6 * seconds:.0f} µs" for seconds in cost.seconds(gpu))
             work = f"{cost.bytes / 1e6:.0f} MB | {cost.exponentials / 1e6:.0f} M"
             lines.append(f"| {gpu.name} | {cost.name} | {work} | {times} |")

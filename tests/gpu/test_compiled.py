@@ -8,6 +8,7 @@ pytest.importorskip("triton", reason="triton is not available for this platform"
 
 from benchmarks.gpu_kernels import (
     ARCHITECTURES,
+    CTC_TILES,
     DOCUMENT,
     SHARED_LIMIT,
     TILES,
@@ -20,13 +21,18 @@ from benchmarks.gpu_kernels import (
 )
 
 from benchmarks import gpu_roofline
+from pcfgnat.structures.ctc.triton.operators import launch_sizes
 from pcfgnat.structures.rhpcfg.triton.launch import tiles
+
+KERNELS = ("inside_kernel", "outside_kernel", "best_kernel", "trace_kernel")
+CTC_KERNELS = ("ctc_forward_kernel", "ctc_backward_kernel", "ctc_best_kernel")
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", ["inside_kernel", "outside_kernel", "best_kernel", "trace_kernel"])
+@pytest.mark.parametrize("kernel", KERNELS + CTC_KERNELS)
 def test_kernels_compile_without_spills(kernel: str, architecture: int) -> None:
-    variant = next(one for one in variants() if one.kernel == kernel and one.tile in ((32, 32), (0, 0)))
+    usual = ((32, 32), (), CTC_TILES[0])
+    variant = next(one for one in variants() if one.kernel == kernel and one.tile in usual)
     found = resources(variant, architecture)
     assert found.code_bytes > 0
     assert found.registers <= 255
@@ -40,9 +46,12 @@ def test_all_variants_compile_without_spills(architecture: int) -> None:
     assert all(resources(variant, architecture).spilled_bytes == 0 for variant in variants())
 
 
-def test_tables_are_read_coherently_and_behind_barriers() -> None:
+@pytest.mark.parametrize(
+    "variant", [Variant("outside_kernel", "fp32", (32, 32)), Variant("ctc_backward_kernel", "fp32", (512,))]
+)
+def test_tables_are_read_coherently_and_behind_barriers(variant: Variant) -> None:
     """A load through the read-only cache would miss what another thread has just stored."""
-    ptx = compiled(Variant("outside_kernel", "fp32", (32, 32)), 80).asm["ptx"]
+    ptx = compiled(variant, 80).asm["ptx"]
     assert "ld.global.nc" not in ptx
     assert len(re.findall(r"bar\.sync", ptx)) >= 2
 
@@ -50,6 +59,8 @@ def test_tables_are_read_coherently_and_behind_barriers() -> None:
 def test_tiles_are_those_that_were_compiled() -> None:
     used = {(sizes["TILE_C"], sizes["TILE_N"]) for sizes in map(tiles, range(1, 300))}
     assert used == set(TILES)
+    assert set(CTC_TILES) <= {(launch_sizes(states)["TILE"],) for states in range(1, 3000)}
+    assert launch_sizes(3000)["TILE"] == CTC_TILES[-1][0]
 
 
 def written(name: str) -> str:

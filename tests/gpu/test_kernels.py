@@ -149,8 +149,8 @@ def test_nothing_to_do() -> None:
     scores = RuleScores.zeros(SupportTree(3, 1), 2, 4, device=DEVICE)
     sizes = torch.tensor([3, 3], device=DEVICE)
     with backend("triton"):
-        empty = RHPCFG(scores, sizes).log_prob(Padded.from_lists([[], []]))
-        short = RHPCFG(scores, sizes).log_prob(Padded.from_lists([[1], []]))
+        empty = RHPCFG(scores, sizes).log_prob(on_device(Padded.from_lists([[], []])))
+        short = RHPCFG(scores, sizes).log_prob(on_device(Padded.from_lists([[1], []])))
         none = RHPCFG(RuleScores.zeros(SupportTree(3, 1), 0, 4, device=DEVICE), sizes[:0])
         nobody = none.log_prob(on_device(Padded(torch.zeros(0, 3, dtype=torch.int64), sizes[:0])))
     assert empty.tolist() == short.tolist() == [-math.inf, -math.inf]

@@ -11,6 +11,7 @@ from torch.nn.functional import ctc_loss
 
 from pcfgnat.structures import CTC, Padded, backend
 from pcfgnat.structures.ctc import numba, reference
+from pcfgnat.structures.ctc.triton import functions
 from pcfgnat.structures.semiring import LogSemiring
 from tests.support.transfers import META, no_transfers
 
@@ -44,10 +45,11 @@ def gradient(total: Tensor, given: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("device", "dtype", "chosen"),
     [
-        ("cpu", torch.float32, "kernels"),
-        ("cpu", torch.float64, "kernels"),
+        ("cpu", torch.float32, "numba"),
+        ("cpu", torch.float64, "numba"),
         ("cpu", torch.bfloat16, "reference"),
-        ("meta", torch.float32, "reference"),
+        ("meta", torch.float32, "triton"),
+        ("meta", torch.bfloat16, "triton"),
     ],
 )
 def test_the_device_and_dtype_choose(
@@ -63,18 +65,20 @@ def test_the_device_and_dtype_choose(
         return recorded
 
     monkeypatch.setattr(reference, "total", seen("reference", reference.total))
-    monkeypatch.setattr(numba, "log_partition", seen("kernels", numba.log_partition))
-    monkeypatch.setattr(numba, "best", seen("kernels", numba.best))
+    for name, module in (("numba", numba), ("triton", functions)):
+        for function in ("log_partition", "best"):
+            monkeypatch.setattr(module, function, seen(name, getattr(module, function)))
     posterior = canvas(scores(device, dtype)).posterior(target().to(torch.device(device)))
     assert posterior.log_partition.shape == (2,)
     assert posterior.argmax().position.shape == (2, SLOTS)
     assert used == {chosen}
 
 
-def test_the_reference_never_waits() -> None:
+@pytest.mark.parametrize("name", ["triton", "reference"])
+def test_nothing_waits_for_the_device(name: str) -> None:
     given = scores("meta")
     on_device, wanted = canvas(given), target().to(META)
-    with no_transfers():
+    with no_transfers(), backend(name):
         posterior = on_device.posterior(wanted)
         found = gradient(posterior.log_partition, given)
         best = posterior.argmax()
@@ -107,6 +111,13 @@ def test_repetitions_have_posteriors_of_their_own() -> None:
     marginals = canvas(scores()).posterior(target()).marginals()[0].detach()
     assert not torch.allclose(marginals[:, 1], marginals[:, 2])
     assert float(marginals.sum()) >= 3  # each of the three tokens is emitted at least once
+
+
+def test_torchs_gradient_has_no_derivative() -> None:
+    given = scores()
+    (first,) = torch.autograd.grad(torchs(given.log_softmax(-1)).sum(), given, create_graph=True)
+    with pytest.raises(RuntimeError, match="not implemented"):
+        torch.autograd.grad(first.square().sum(), given)
 
 
 def test_log_partition_is_the_references() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 DESCRIPTION = """\
-Report versions, devices and threads, which backend computes the grammar's sums on which device and why not
+Report versions, devices and threads, which backend sums over structures on which device and why not
 another, and whether bfloat16 works. Nothing is sent anywhere; attach the output to a bug report.
 """
 PACKAGES = ("torch", "triton", "numba", "numpy", "onnxruntime", "onnx", "ctranslate2", "sentencepiece")

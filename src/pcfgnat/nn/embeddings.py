@@ -91,8 +91,10 @@ class Embeddings(nn.Module):
         return embedded
 
 
-def sinusoids(positions: int, width: int) -> Float[Tensor, "positions width"]:
+def sinusoids(
+    positions: int, width: int, device: torch.device | None = None
+) -> Float[Tensor, "positions width"]:
     """Sines in even columns and cosines in odd ones, of wavelengths from 2π to 10000 · 2π."""
-    frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
-    angle = torch.arange(positions).unsqueeze(1) * frequency
+    frequency = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10000.0) / width))
+    angle = torch.arange(positions, device=device).unsqueeze(1) * frequency
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]

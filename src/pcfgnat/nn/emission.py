@@ -40,7 +40,7 @@ def token_log_probs_within(
     kept: Bool[Tensor, "V"],
     most: int,
 ) -> Float[Tensor, "R K"]:
-    """Return the same without gradient, as if there were no tokens but those kept, of which `types` are.
+    """Return the same as if there were no tokens but those kept, of which `types` are.
 
     `most` bounds how many are kept: a device alone knows their number, and so computes scores of so many.
     """

@@ -164,7 +164,7 @@ class Coupling(Flow):
         """Return offset and logarithm of the scale; both are 0 at padded positions."""
         own = given.halved() if self.over == "time" else given
         inputs: Tensor = self.widen(kept)
-        inputs = inputs + sinusoids(inputs.shape[1], inputs.shape[2]).to(inputs)
+        inputs = inputs + sinusoids(inputs.shape[1], inputs.shape[2], inputs.device).to(inputs)
         memory = self.layer.cross_attention.keys_values(given.memory)
         states = self.layer(
             inputs, key_bias(own.mask, inputs), memory, key_bias(given.memory_mask, given.memory)

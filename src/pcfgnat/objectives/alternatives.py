@@ -20,13 +20,14 @@ def summed(
     lengths: Int[Tensor, "B"],
     extra: Float[Tensor, "B"] | None,
     groups: Int[Tensor, "B"],
+    num_sources: int | None,
 ) -> tuple[Charge, Int[Tensor, "G"], Float[Tensor, "G"] | None]:
     """Return the same of sources instead of pairs, where pair b is one of source `groups[b]`.
 
     The cost of a pair must be `-log P(Y|X)` by its length. A source costs `-log Σ_r P(Y_r|X)`, divided by the
     mean length of its possible targets; +inf if there is none. Figures and `extra` are means over these.
     """
-    sources = int(groups.max()) + 1
+    sources = int(groups.max()) + 1 if num_sources is None else num_sources
     possible = (charge.costs != torch.inf) & (lengths >= 2)
 
     def total(values: Float[Tensor, "B"]) -> Float[Tensor, "G"]:

@@ -9,13 +9,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcfgnat.networks import Batch, CanvasNetwork, Memory, Network
-from pcfgnat.networks.emissions import target_emissions, with_columns
+from pcfgnat.networks.emissions import Shortlist, target_emissions, with_columns
 from pcfgnat.nn import LengthHead
 from pcfgnat.objectives.alternatives import Charge, summed
 from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
+from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.objectives.reveal.glancing import Glancing
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.distribution import check_target
+
+COMPETITORS = 101  # the stream of random numbers that chooses them
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,13 @@ class CanvasObjective(Objective):
 
     glancing:      which tokens of the target are shown
     length_weight: weight of the length beside the mean of the tokens, where the network predicts one
+    competitors:   tokens that compete with the batch's own in a training step: half of them the first ids,
+                   half drawn anew each time; saves most of the output layer's work on a CPU; all if unset
     """
 
     glancing: Glancing = field(default_factory=Glancing)
     length_weight: float = 0.1
+    competitors: int | None = None
 
     weight = "sentences"
     cost_name: ClassVar[str] = "nll"  # the metric that is the mean of the costs
@@ -35,6 +41,8 @@ class CanvasObjective(Objective):
     def __post_init__(self) -> None:
         if not self.length_weight > 0:
             raise ValueError(f"length_weight must be positive, got {self.length_weight}")
+        if self.competitors is not None and self.competitors < 0:
+            raise ValueError(f"competitors must be at least 0, got {self.competitors}")
 
     @abstractmethod
     def costs(
@@ -60,6 +68,17 @@ class CanvasObjective(Objective):
         """Return the mean cost; sentences that cost +inf are left out."""
         assert isinstance(network, CanvasNetwork)
         memory = network.encode(batch.source)
+        charge, metrics = self.charged(network, memory, batch, progress)
+        lengths = batch.target.lengths
+        extra = length_costs(network, memory, lengths, self.length_weight)
+        if batch.groups is not None:
+            charge, lengths, extra = summed(charge, lengths, extra, batch.groups, batch.num_sources)
+        return mean_loss(charge, lengths, extra, metrics, self.cost_name)
+
+    def charged(
+        self, network: CanvasNetwork, memory: Memory, batch: Batch, progress: float
+    ) -> tuple[Charge, dict[str, Float[Tensor, ""]]]:
+        """Return what each sentence of an encoded batch costs, and figures of what was shown."""
         check_target(batch.target, len(memory.lengths), network.vocabulary)
         canvas_ids = network.blank(memory, batch.target)
         target = with_columns(network.emitted(batch.target))
@@ -69,15 +88,17 @@ class CanvasObjective(Objective):
             shown, metrics = self.glancing.revealed(network, memory, canvas_ids, emitted, progress)
             canvas_ids = shown.on(canvas_ids)
         canvas = network.fill(memory, canvas_ids)
-        emit, local = target_emissions(network, canvas, target)
+        emit, local = target_emissions(network, canvas, target, self._drawn(network, batch))
         if shown is not None:
             emit = self.glancing.forced(emit, local, shown)
-        charge = self.charge(network.distribution(canvas, emit), local, batch.target.lengths)
-        lengths = batch.target.lengths
-        extra = length_costs(network, memory, lengths, self.length_weight)
-        if batch.groups is not None:
-            charge, lengths, extra = summed(charge, lengths, extra, batch.groups)
-        return mean_loss(charge, lengths, extra, metrics, self.cost_name)
+        return self.charge(network.distribution(canvas, emit), local, batch.target.lengths), metrics
+
+    def _drawn(self, network: CanvasNetwork, batch: Batch) -> Shortlist | None:
+        """Return the tokens that compete in this step; the first sentence's seed chooses them."""
+        if self.competitors is None or not network.training:
+            return None
+        chance = noise(own_seeds(batch)[:1], network.vocabulary, COMPETITORS)[0]
+        return Shortlist.drawn(self.competitors, chance)
 
 
 def length_costs(

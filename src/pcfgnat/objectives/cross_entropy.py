@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pcfgnat.networks import AutoregressiveNetwork, Batch, Network
+from pcfgnat.nn import waiting
 from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 
 
@@ -37,9 +38,9 @@ class CrossEntropy(Objective):
         """Return the mean over tokens."""
         assert isinstance(network, AutoregressiveNetwork)
         found = network.predictions(batch)
-        nll, smoothing = found.nll, -found.log_probs.mean(1)
-        tokens, epsilon = len(nll), self.label_smoothing
-        value = ((1 - epsilon) * nll.sum() + epsilon * smoothing.sum()) / max(tokens, 1)
-        lengths = found.read.lengths
+        mask, lengths, epsilon = found.read.mask, found.read.lengths, self.label_smoothing
+        nll, smoothing = waiting.total(mask, found.nll), waiting.total(mask, -found.log_probs.mean(1))
         counts = Counts((lengths > 0).sum(), lengths.sum(), (lengths == 0).sum())
-        return Loss(value, counts, {"nll": nll.detach().mean()} if tokens else {})
+        tokens = counts.tokens.clamp(min=1)
+        value = ((1 - epsilon) * nll + epsilon * smoothing) / tokens
+        return Loss(value, counts, {"nll": nll.detach() / tokens})

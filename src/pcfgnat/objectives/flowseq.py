@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcfgnat.networks import Batch, FlowSeqNetwork, Network
-from pcfgnat.nn import LengthHead
+from pcfgnat.nn import LengthHead, waiting
 from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.objectives.smoothing import smoothed_nll
@@ -68,17 +68,18 @@ class FlowSeq(Objective):
         z = posterior.sample(eta)
         states = network.written(memory, z, mask)
         output = network.embeddings.tokens.weight
-        costs, nll = smoothed_nll(states[mask], output, filled.ids[mask], self.label_smoothing)
+        labels = waiting.picked(mask, filled.ids)
+        costs, nll = smoothed_nll(waiting.picked(mask, states), output, labels, self.label_smoothing)
         divergence = posterior_log_prob(posterior.log_deviation, eta, filled)
         divergence = divergence - network.prior.log_prob(z, network.given(memory, mask))
         lengths = LengthHead.cost(network.length_scores(memory), memory.lengths, filled.lengths)
         weight = self.divergence_weight(progress)
-        total = _by_sentence(costs, filled) + weight * divergence + lengths
+        total = waiting.placed(mask, costs).sum(1) + weight * divergence + lengths
         return _mean(
             total,
             batch.target,
             {
-                "reconstruction": _by_sentence(nll.detach(), filled),
+                "reconstruction": waiting.placed(mask, nll.detach()).sum(1),
                 "divergence": divergence.detach(),
                 "length_loss": lengths.detach(),
             },
@@ -97,11 +98,6 @@ def posterior_log_prob(
     """Return log q of the latents that were made of this noise; both are 0 at padded positions."""
     constant = filled.lengths * (noise.shape[2] * math.log(2 * math.pi) / 2)
     return -(log_deviation + noise.square() / 2).flatten(1).sum(1) - constant
-
-
-def _by_sentence(costs: Float[Tensor, "T"], filled: Padded) -> Float[Tensor, "B"]:
-    """Add up what the positions of each sentence cost."""
-    return costs.new_zeros(filled.mask.shape).masked_scatter(filled.mask, costs).sum(1)
 
 
 def _mean(total: Float[Tensor, "B"], target: Padded, parts: dict[str, Float[Tensor, "B"]]) -> Loss:

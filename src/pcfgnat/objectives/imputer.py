@@ -36,7 +36,7 @@ class Imputer(Objective):
         blank = network.blank(memory, None)
         target = with_columns(network.emitted(batch.target))
         position = best_alignment(network, memory, blank, target)
-        shown = blank.mask & ~open_slots(blank.lengths, own_seeds(batch))
+        shown = blank.mask & ~open_slots(blank, own_seeds(batch))
         partial = PartialAlignment(shown, position)
         canvas = network.fill(memory, partial.on(blank, target, BLANK))
         emit, local = target_emissions(network, canvas, target)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pcfgnat.networks import Batch, Canvas, CanvasIds, CanvasNetwork, Memory, Network
-from pcfgnat.nn import LengthHead
+from pcfgnat.nn import LengthHead, waiting
 from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.objectives.reveal.mask import Gold, UniformMask, random_subset
@@ -74,16 +74,16 @@ class MaskedObjective(Objective):
         gold = Gold.of(network.checked(batch.target), network.canvas_lengths(memory, batch.target))
         given = self.exercises(network, memory, batch, gold)
         found = [self._costs(network, memory, exercise, gold) for exercise in given]
-        answered = max(sum(len(nll) > 0 for _, nll in found), 1)
-        parts = [costs.sum() / (max(len(costs), 1) * answered) for costs, _ in found]
+        charged = torch.stack([exercise.charged.sum() for exercise in given])
+        answered, divisors = (charged > 0).sum().clamp(min=1), charged.clamp(min=1)
+        costs, nlls = (torch.stack(parts) for parts in zip(*found, strict=True))
         per_sentence = given[0].charged.sum(1)
         counts = Counts((per_sentence > 0).sum(), per_sentence.sum(), (per_sentence == 0).sum())
         length = (per_sentence * self._length_costs(network, memory, batch)).sum()
         length = length / counts.tokens.clamp(min=1)
-        names = ("nll", "correction_nll")
-        metrics = {name: nll.mean() for name, (_, nll) in zip(names, found, strict=False) if len(nll)}
+        metrics = dict(zip(("nll", "correction_nll"), nlls / divisors, strict=False))
         metrics["length_loss"] = self.length_weight * length.detach().double()
-        value = torch.stack(parts).sum() + self.length_weight * length
+        value = (costs / (divisors * answered)).sum() + self.length_weight * length
         return Loss(value, counts, metrics)
 
     def filled(self, network: CanvasNetwork, memory: Memory, exercise: Exercise) -> Canvas:
@@ -92,12 +92,12 @@ class MaskedObjective(Objective):
 
     def _costs(
         self, network: CanvasNetwork, memory: Memory, exercise: Exercise, gold: Gold
-    ) -> tuple[Float[Tensor, "R"], Float[Tensor, "R"]]:
-        """Return what each charged position costs and, without gradient, the same without smoothing."""
-        states = self.filled(network, memory, exercise).states[exercise.charged]
-        weight, tokens = network.embeddings.tokens.weight, gold.ids[exercise.charged]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Return what the charged positions cost together and, without gradient, without smoothing."""
+        canvas, weight = self.filled(network, memory, exercise), network.embeddings.tokens.weight
+        states, tokens = (waiting.picked(exercise.charged, part) for part in (canvas.states, gold.ids))
         costs, nll = smoothed_nll(states, weight, tokens, self.label_smoothing)
-        return costs, nll.detach()
+        return waiting.total(exercise.charged, costs), waiting.total(exercise.charged, nll.detach())
 
     def _length_costs(self, network: CanvasNetwork, memory: Memory, batch: Batch) -> Float[Tensor, "B"]:
         assert network.length is not None

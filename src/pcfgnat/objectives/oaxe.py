@@ -9,6 +9,8 @@ from torch import Tensor
 
 from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.slots import SlotObjective, SlotScores
+from pcfgnat.structures.distribution import moved
+from pcfgnat.structures.emissions import as_arrays
 
 HIGHEST_COST = 1e4  # in the matching alone, which cannot add up infinities
 
@@ -56,11 +58,14 @@ class OAXE(SlotObjective):
 
 
 def best_assignment(scores: SlotScores) -> Float[Tensor, "B m n"]:
-    """Return 1 where a slot answers for a token: each slot for one, at the least total cost."""
+    """Return 1 where a slot answers for a token: each slot for one, at the least total cost.
+
+    Sentence by sentence on the CPU, so a GPU has to be waited for, once a batch.
+    """
     from scipy.optimize import linear_sum_assignment  # of the extra `train`
 
-    costs = (-scores.tokens.detach().double()).clamp(max=HIGHEST_COST).cpu().numpy()
+    costs, sizes = as_arrays((-scores.tokens.double()).clamp(max=HIGHEST_COST), scores.lengths)
     chosen = np.zeros(costs.shape, dtype=np.float64)
-    for index, size in enumerate(scores.lengths.tolist()):
+    for index, size in enumerate(sizes.tolist()):
         chosen[index][linear_sum_assignment(costs[index, :size, :size])] = 1.0
-    return torch.from_numpy(chosen).to(scores.tokens)
+    return moved(torch.from_numpy(chosen).to(scores.tokens.dtype), scores.tokens.device)

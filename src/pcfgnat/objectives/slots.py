@@ -10,11 +10,13 @@ from torch import Tensor
 
 from pcfgnat.networks import Batch, Canvas, CanvasIds, Memory, Network, SlotsNetwork
 from pcfgnat.networks.emissions import target_emissions, with_columns
+from pcfgnat.nn import waiting
 from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
 from pcfgnat.objectives.canvas import length_costs, mean_loss
 from pcfgnat.structures import Padded
 from pcfgnat.structures.distribution import check_target, gather_tokens
+from pcfgnat.structures.transforms import without_autocast
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,15 @@ class SlotObjective(Objective):
         check_target(batch.target, len(memory.lengths), network.vocabulary)
         sizes = self.canvas_lengths(batch.target.lengths.clamp(min=2))
         target = with_columns(batch.target)
-        scores = _scores(network, memory, CanvasIds.blank(sizes), target)
+        scores = _scores(network, memory, CanvasIds.blank(sizes, self._width(target)), target)
         extra = length_costs(network, memory, sizes, self.length_weight)
         return mean_loss(self.charge(scores, progress), batch.target.lengths, extra, {}, self.cost_name)
+
+    def _width(self, target: Padded) -> int | None:
+        """Return slots for which targets that fill their row have room; None if the lengths can be read."""
+        if waiting.at_hand(target.lengths):
+            return None
+        return int(self.canvas_lengths(torch.tensor([max(target.ids.shape[1], 2)])))
 
 
 def _scores(network: SlotsNetwork, memory: Memory, blank: CanvasIds, target: Padded) -> SlotScores:
@@ -123,7 +131,7 @@ def _means(
     weight = network.embeddings.tokens.weight
     first = target.ids[:, 0].masked_fill(target.lengths < 1, 0)
     known = first if network.framing.blank is None else torch.full_like(first, network.framing.blank)
-    with torch.autocast(emit.device.type, enabled=False):
+    with without_autocast(emit.device):
         difference = weight.mean(0) - weight[known]  # [B, D]
         states = canvas.states.to(weight.dtype)
         return emit[:, :, 0] + torch.einsum("bmd,bd->bm", states, difference).to(emit.dtype)

@@ -71,7 +71,7 @@ def _cheapest(
     lengths: Int[Tensor, "B"],
     skip_penalty: float,
 ) -> Float[Tensor, "B"]:
-    """Return `A[n, m]`, a row at a time.
+    """Return `A[n, m]`, a row at a time; a loop on every device, as there is no kernel.
 
     Along a row blanks only add up, so it is `c + cummin(base - c)`, where c are the blanks' sums and `base`
     is the better of emitting and skipping.

@@ -10,6 +10,10 @@ import torch
 from pcfgnat.training.config import TrainConfig, TrainingError
 from pcfgnat.training.processes.workers import local_rank
 
+# oneDNN keeps compiled products of the last 1,024 shapes. In bfloat16 each takes megabytes, and batches of
+# many lengths have many shapes. Compiling takes no longer than a product, so few are enough.
+CACHED_PRODUCTS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+
 
 def prepared_device(config: TrainConfig) -> torch.device:
     """Set the number of threads and return the device, after a look whether it can do what is asked for."""
@@ -17,12 +21,13 @@ def prepared_device(config: TrainConfig) -> torch.device:
         torch.set_num_threads(config.threads)
     cuda = torch.cuda.is_available()
     if config.device == "cuda" and not cuda:
-        raise TrainingError("device must be one that there is, got cuda, which torch does not find")
+        raise TrainingError("device = cuda, but CUDA is not available")
     device = torch.device("cpu")
     if cuda and config.device != "cpu":
         device = torch.device("cuda", local_rank())
         torch.cuda.set_device(device)
     if config.precision == "bfloat16" and device.type == "cpu":
+        bound_memory()
         probe_bfloat16()
     return device
 
@@ -30,6 +35,11 @@ def prepared_device(config: TrainConfig) -> torch.device:
 def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
     """In this block matrix products are computed as the settings say."""
     return torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16")
+
+
+def bound_memory() -> None:
+    """Limit oneDNN's cache by shape, unless the environment does; it is read with the first product."""
+    os.environ.setdefault(CACHED_PRODUCTS, "64")
 
 
 def probe_bfloat16() -> None:

@@ -56,10 +56,9 @@ def best_alignment(
         return network.distribution(canvas, emit).posterior(local).argmax().position
 
 
-def open_slots(lengths: Int[Tensor, "B"], seeds: Int[Tensor, "B"]) -> Bool[Tensor, "B m"]:
+def open_slots(canvas: CanvasIds, seeds: Int[Tensor, "B"]) -> Bool[Tensor, "B m"]:
     """Choose the slots that are not shown: of m slots 1 … m, all numbers and all choices equally likely."""
-    slots = int(lengths.max())
-    inside = torch.arange(slots, device=lengths.device) < lengths.unsqueeze(1)
-    count = 1 + (noise(seeds, 1, COUNT) * lengths.unsqueeze(1)).floor()
-    rank = noise(seeds, slots, CHOICE).masked_fill(~inside, torch.inf).argsort(1).argsort(1)
+    inside = canvas.mask
+    count = 1 + (noise(seeds, 1, COUNT) * canvas.lengths.unsqueeze(1)).floor()
+    rank = noise(seeds, inside.shape[1], CHOICE).masked_fill(~inside, torch.inf).argsort(1).argsort(1)
     return inside & (rank < count)

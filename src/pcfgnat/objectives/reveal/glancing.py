@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcfgnat.networks import Batch, Canvas, CanvasIds, CanvasNetwork, Memory
-from pcfgnat.networks.emissions import target_emissions
+from pcfgnat.networks.emissions import Shortlist, target_emissions
 from pcfgnat.nn import best_types, waiting
 from pcfgnat.objectives.randomness import generator_restored, noise
 from pcfgnat.structures import Padded
@@ -76,7 +76,9 @@ class Glancing:
                 chance = noise(batch.seeds, nodes)
             with generator_restored(blank.ids.device):
                 canvas = network.fill(memory, blank)
-            emit, local = target_emissions(network, canvas, target, self.shortlist)
+            emit, local = target_emissions(
+                network, canvas, target, self._shortlist(network, blank.ids.device)
+            )
             position = network.distribution(canvas, emit).posterior(local).argmax().position
             aligned = position >= 0
             most = min(nodes, target.ids.shape[1]) if network.framing.blank is None else nodes
@@ -86,6 +88,9 @@ class Glancing:
             tokens = aligned.sum().clamp(min=1)
             shares = {"glancing_accuracy": right, "revealed": shown.mask}
             return shown, {name: mask.sum().double() / tokens for name, mask in shares.items()}
+
+    def _shortlist(self, network: CanvasNetwork, device: torch.device) -> Shortlist | None:
+        return None if self.shortlist is None else Shortlist.first(self.shortlist, network.vocabulary, device)
 
     def forced(self, emit: Float[Tensor, "B m K"], local: Padded, shown: Revealed) -> Float[Tensor, "B m K"]:
         """Return the emissions; with `force_emit`, nodes that were shown a token emit nothing else."""

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pcfgnat.networks import Batch, CanvasIds
+from pcfgnat.nn import waiting
 from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.structures import Padded
 from pcfgnat.text.special import SPECIAL_TOKENS
@@ -25,7 +26,8 @@ class Gold:
     @classmethod
     def of(cls, target: Padded, lengths: Int[Tensor, "B"]) -> "Gold":
         """Put targets on canvases of these lengths, which are theirs, but 2 at least."""
-        blank = CanvasIds.blank(lengths)
+        known = waiting.at_hand(lengths)
+        blank = CanvasIds.blank(lengths, None if known else max(target.ids.shape[1], 2))
         position = torch.arange(blank.ids.shape[1], device=lengths.device)
         inner = (position > 0) & (position < target.lengths.unsqueeze(1) - 1)
         ids, width = blank.ids.clone(), min(target.ids.shape[1], len(position))

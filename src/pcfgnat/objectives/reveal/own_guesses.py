@@ -5,7 +5,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pcfgnat.networks import CanvasIds, CanvasNetwork, Memory
-from pcfgnat.nn import best_types
+from pcfgnat.nn import best_types, waiting
 from pcfgnat.objectives.randomness import generator_restored
 from pcfgnat.text.special import SPECIAL_TOKENS
 
@@ -21,6 +21,5 @@ def own_guesses(network: CanvasNetwork, memory: Memory, canvas: CanvasIds) -> In
         with generator_restored(canvas.ids.device):
             filled = network.fill(memory, canvas)
         weight = network.embeddings.tokens.weight[FIRST_WORD:]
-        ids = canvas.ids.clone()
-        ids[filled.mask] = FIRST_WORD + best_types(filled.states[filled.mask], weight)
-        return ids
+        best = best_types(waiting.picked(filled.mask, filled.states), weight)
+        return torch.where(filled.mask, FIRST_WORD + waiting.placed(filled.mask, best), canvas.ids)

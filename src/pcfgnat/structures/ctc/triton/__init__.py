@@ -1,0 +1,1 @@
+"""The CTC recursion on a GPU."""
