@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from pcfgnat.networks import Batch
-from pcfgnat.objectives import OBJECTIVES, CrossEntropy, FlowSeq, Likelihood, Objective, ObjectiveError, Step
+from pcfgnat.objectives import (
+    OBJECTIVES,
+    CrossEntropy,
+    FlowSeq,
+    Glancing,
+    Hybrid,
+    Likelihood,
+    Objective,
+    ObjectiveError,
+    Step,
+)
 from tests.support.sentences import batch_of
 from tests.support.zoo import GLANCING, NAMES, any_network
 
@@ -30,6 +40,8 @@ def test_are_known_by_name() -> None:
         ("dag", CrossEntropy(), "cross-entropy trains autoregressive networks, got DAGNetwork"),
         ("ctc", CrossEntropy(), "cross-entropy trains autoregressive networks, got CTCNetwork"),
         ("slots", CrossEntropy(), "cross-entropy trains autoregressive networks, got SlotsNetwork"),
+        ("pcfg", Hybrid(), "hybrid trains hybrid networks, got PCFGNetwork"),
+        ("hybrid", Likelihood(), "Likelihood trains networks that fill a canvas, got HybridNetwork"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(name: str, objective: Objective, message: str) -> None:
@@ -41,7 +53,8 @@ def test_what_does_not_fit_is_refused_in_one_line(name: str, objective: Objectiv
 def test_a_step_is_the_objective_s_loss_and_the_network_s_weights(name: str) -> None:
     network, pairs = any_network(name), batch_of((5, 4), (3, 2))
     batch = Batch(pairs.source, pairs.target, torch.tensor([1, 2]))
-    objective = {"autoregressive": CrossEntropy(), "flowseq": FlowSeq()}.get(name, GLANCING)
+    own = {"autoregressive": CrossEntropy(), "flowseq": FlowSeq(), "hybrid": Hybrid(Glancing(0.5, 0.1))}
+    objective = own.get(name, GLANCING)
     step = Step(network, objective)
     assert {id(weight) for weight in step.parameters()} == {id(weight) for weight in network.parameters()}
     assert torch.equal(step(batch, 0.0).value, objective.loss(network, batch, 0.0).value)

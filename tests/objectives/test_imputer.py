@@ -129,7 +129,7 @@ def test_the_loss_equals_enumeration(seed: int) -> None:
         memory, emitted = network.encode(source), Padded.from_lists([target])
         blank = CanvasIds.blank(torch.tensor([4]))
         position = best_alignment(network, memory, blank, emitted)
-        opened = open_slots(blank.lengths, batch.seeds)[0].tolist()
+        opened = open_slots(blank, batch.seeds)[0].tolist()
         symbols = [BLANK if place < 0 else target[place] for place in position[0].tolist()]
         shown = {slot: symbol for slot, symbol in enumerate(symbols) if not opened[slot]}
         ids = blank.ids.clone()
@@ -156,7 +156,7 @@ def test_the_best_alignment_is_shown() -> None:
 
 
 def open_counts(slots: int, draws: int) -> tuple[Tensor, Tensor]:
-    opened = open_slots(torch.full((draws,), slots), torch.arange(draws))
+    opened = open_slots(CanvasIds.blank(torch.full((draws,), slots)), torch.arange(draws))
     return opened.sum(1), opened
 
 
@@ -172,12 +172,12 @@ def test_all_numbers_of_open_slots_and_all_choices_are_equally_likely() -> None:
 
 def test_seeds_decide_and_batches_do_not() -> None:
     lengths, seeds = torch.tensor([4, 9, 1, 6]), torch.tensor([3, 14, 15, 92])
-    together = open_slots(lengths, seeds)
+    together = open_slots(CanvasIds.blank(lengths), seeds)
     for index, length in enumerate(lengths.tolist()):
-        alone = open_slots(lengths[index : index + 1], seeds[index : index + 1])
+        alone = open_slots(CanvasIds.blank(lengths[index : index + 1]), seeds[index : index + 1])
         assert torch.equal(together[index, :length], alone[0])
         assert not together[index, length:].any()
-    assert not torch.equal(open_slots(lengths, seeds + 1), together)
+    assert not torch.equal(open_slots(CanvasIds.blank(lengths), seeds + 1), together)
 
 
 def test_padding_and_batching_change_nothing() -> None:
@@ -192,8 +192,8 @@ def test_padding_and_batching_change_nothing() -> None:
 def test_with_nothing_shown_it_is_ctc(monkeypatch: pytest.MonkeyPatch) -> None:
     network, batch = network_of(), batch_of((5, 4), (3, 2))
 
-    def all_open(lengths: Tensor, seeds: Tensor) -> Tensor:
-        return torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
+    def all_open(canvas: CanvasIds, seeds: Tensor) -> Tensor:
+        return canvas.mask
 
     monkeypatch.setattr("pcfgnat.objectives.imputer.open_slots", all_open)
     assert_close(loss_of(network, batch).value, Likelihood().loss(network, batch, 0.0).value)

@@ -16,6 +16,7 @@ from pcfgnat.networks import (
     CTCConfig,
     DAGConfig,
     DiscoConfig,
+    HybridConfig,
     PCFGConfig,
     PredictedLengthNetwork,
     SlotsConfig,
@@ -28,6 +29,7 @@ SMALL = TransformerConfig(
     layers_encoder=2, layers_decoder=2, width=16, ffn=24, heads=2, dropout=0.0, max_positions=24
 )
 OTHER = replace(SMALL, pre_norm=False, activation="relu", share_embeddings=False)
+SHALLOW = replace(SMALL, layers_decoder=1)
 PLAIN = LinkConfig(heads=2, positions=False, gate=False, scale=False)
 GATED = LinkConfig(heads=4)
 
@@ -52,6 +54,8 @@ MODELS: dict[str, tuple[str, Any]] = {
     "disco": ("disco", DiscoConfig(SMALL)),
     "copying disco": ("disco", DiscoConfig(OTHER, copy_input=True)),
     "blank slots": ("slots", SlotsConfig(SMALL, blank=True)),
+    "hybrid": ("hybrid", HybridConfig(SHALLOW, True, 2, 1, GATED, layers_reader=2)),
+    "hybrid of a dag": ("hybrid", HybridConfig(OTHER, False, 3, 0, GATED, "dag")),
 }
 
 

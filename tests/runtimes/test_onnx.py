@@ -17,7 +17,9 @@ from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, Exported, OnnxOptions, OnnxRunt
 from pcfgnat.runtimes.onnx.sessions import available_cores
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text.shortlist import Shortlist
+from tests.runtimes.conftest import Exports
 from tests.runtimes.models import MODELS, save_model
+from tests.support.unchecked import shapes_unchecked
 
 LENGTHS = (3, 9, 4, 9, 24, 1, 5, 5, 12)
 # with other settings than the default, where a strategy has any
@@ -50,6 +52,17 @@ STRATEGIES = {
         "easy-first",
     ),
     "autoregressive": ("beam:size=3", "greedy", "sample"),
+    "hybrid": (
+        "viterbi",
+        "joint-viterbi",
+        "lookahead",
+        "mbr:size=3",
+        "beam:size=3",
+        "greedy",
+        "sample",
+        "verify",
+        "rescore:size=3,weight=0.7",
+    ),
 }
 
 
@@ -67,6 +80,12 @@ def both(place: Path, name: str, types: int = 40) -> tuple[Runtime, OnnxRuntime]
     checkpoint = save_model(place / "model", name, types)
     export_onnx(checkpoint, place / "onnx")
     return torch_runtime(Checkpoint.open(checkpoint).network()), on_onnx(place / "onnx")
+
+
+def shared(exports: Exports, name: str) -> tuple[Runtime, OnnxRuntime]:
+    """The same, of what other tests use as well."""
+    checkpoint, exported = exports(name)
+    return torch_runtime(Checkpoint.open(checkpoint).network()), on_onnx(exported)
 
 
 def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
@@ -96,9 +115,10 @@ def _ids(hypotheses: list[Hypothesis]) -> list[tuple[int, ...]]:
     return [hypothesis.ids for hypothesis in hypotheses]
 
 
+@shapes_unchecked()
 @pytest.mark.parametrize("name", MODELS)
-def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
-    torch, onnx = both(tmp_path, name)
+def test_translations_are_those_of_torch(name: str, exports: Exports) -> None:
+    torch, onnx = shared(exports, name)
     assert onnx.max_source_length == torch.max_source_length == 24
     assert strategies_of(onnx) == strategies_of(torch)
     asked = STRATEGIES[MODELS[name][0]]
@@ -110,8 +130,9 @@ def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
         for request, batch in (several, one):
             expected = strategy.decode(torch, batch, request)
             assert_alike(strategy, strategy.decode(onnx, batch, request), expected)
-            alone = [strategy.decode(onnx, [ids], request)[0] for ids in batch]
-            assert_alike(strategy, alone, expected)
+            some = range(len(batch)) if request.results > 1 else (1, 4)  # of length 9 and the longest
+            alone = [strategy.decode(onnx, [batch[place]], request)[0] for place in some]
+            assert_alike(strategy, alone, [expected[place] for place in some])
         penalties = (0.0, 1.0, 2.0)
         swept = strategy.sweep(torch, several[1], Request(), penalties)
         assert all(len(row) == 3 for row in swept)
@@ -122,8 +143,8 @@ def test_translations_are_those_of_torch(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["depth 0", "depth 1", "depth 2", "dag", "ctc", "slots", "cmlmc", "imputer", "disco"]
 )
-def test_draws_vary_with_the_seed_alone(name: str, tmp_path: Path) -> None:
-    torch, onnx = both(tmp_path, name)
+def test_draws_vary_with_the_seed_alone(name: str, exports: Exports) -> None:
+    torch, onnx = shared(exports, name)
     strategy, batch = parse_strategy("sample", onnx), sources()
     first = strategy.decode(onnx, batch, Request(results=4, seed=5))
     assert_same(strategy.decode(onnx, batch[::-1], Request(results=4, seed=5))[::-1], first)
@@ -133,9 +154,9 @@ def test_draws_vary_with_the_seed_alone(name: str, tmp_path: Path) -> None:
     assert len(set(_ids(first[4]))) == 4
 
 
-def test_length_candidates_differ_from_the_one_that_is_most_probable(tmp_path: Path) -> None:
+def test_length_candidates_differ_from_the_one_that_is_most_probable(exports: Exports) -> None:
     """Or the lengths of slots would not be compared at all."""
-    _, onnx = both(tmp_path, "slots")
+    _, onnx = shared(exports, "slots")
     several = parse_strategy("greedy:lengths=5", onnx)
     found = several.decode(onnx, sources(), Request(results=5))
     assert {len(own) for own in found} >= {5}
@@ -154,8 +175,8 @@ def test_a_vocabulary_of_several_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["depth 2", "dag"])
-def test_lattices_are_those_of_torch(name: str, tmp_path: Path) -> None:
-    torch, onnx = both(tmp_path, name)
+def test_lattices_are_those_of_torch(name: str, exports: Exports) -> None:
+    torch, onnx = shared(exports, name)
     assert isinstance(torch, Tables)
     assert isinstance(onnx, Tables)
     ((_, ours),), ((_, theirs),) = (runtime.grammars([sources()[1]]) for runtime in (onnx, torch))
@@ -200,11 +221,10 @@ def chances(runtime: Runtime, batch: list[list[int]]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_int8_is_close(name: str, tmp_path: Path) -> None:
+def test_int8_is_close(name: str, exports: Exports) -> None:
     """Of weights that are not blown up: what is drawn at random has no redundancy, and so rounding shows."""
-    checkpoint = save_model(tmp_path / "model", name, factor=1.0)
-    export_onnx(checkpoint, tmp_path / "int8", ExportSettings(int8=True))
-    onnx, torch = on_onnx(tmp_path / "int8"), torch_runtime(Checkpoint.open(checkpoint).network())
+    checkpoint, exported = exports(name, int8=True, factor=1.0)
+    onnx, torch = on_onnx(exported), torch_runtime(Checkpoint.open(checkpoint).network())
     assert onnx.metadata.precision == "int8"
     batch = [ids for ids in sources() if len(ids) == 9]  # which are run together, and so in one order
     ours, theirs = (np.concatenate(chances(runtime, batch)) for runtime in (onnx, torch))
@@ -213,19 +233,24 @@ def test_int8_is_close(name: str, tmp_path: Path) -> None:
     assert np.corrcoef(ours, theirs)[0, 1] > 0.998
 
 
+@shapes_unchecked()
 @pytest.mark.parametrize("name", MODELS)
-def test_int8_does_not_depend_on_neighbours(name: str, tmp_path: Path) -> None:
-    export_onnx(save_model(tmp_path / "model", name), tmp_path / "int8", ExportSettings(int8=True))
-    runtime, batch = on_onnx(tmp_path / "int8"), sources()
+def test_int8_does_not_depend_on_neighbours(name: str, exports: Exports) -> None:
+    runtime, batch = on_onnx(exports(name, int8=True, factor=1.0)[1]), sources()
     decode = next(iter(strategies_of(runtime).values()))().decode
     alone = [decode(runtime, [ids], Request())[0] for ids in batch]
     assert_same(decode(runtime, batch, Request()), alone)
 
 
-@pytest.mark.parametrize("int8", [False, True])
 @pytest.mark.parametrize(
-    ("name", "strategy"),
-    [("depth 1", "viterbi"), ("ctc", "beam"), ("slots", "greedy"), ("autoregressive", "beam")],
+    ("name", "strategy", "int8"),
+    [
+        ("depth 1", "viterbi", False),
+        ("depth 1", "viterbi", True),
+        ("ctc", "beam", True),
+        ("slots", "greedy", False),
+        ("autoregressive", "beam", True),
+    ],
 )
 def test_a_shortlist_keeps_to_its_types(name: str, strategy: str, tmp_path: Path, int8: bool) -> None:
     save_model(tmp_path / "model", name)
@@ -247,8 +272,8 @@ def test_a_shortlist_keeps_to_its_types(name: str, strategy: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["depth 1", "ctc", "slots"])
-def test_what_cannot_be_asked_for(name: str, tmp_path: Path) -> None:
-    _, onnx = both(tmp_path, name)
+def test_what_cannot_be_asked_for(name: str, exports: Exports) -> None:
+    _, onnx = shared(exports, name)
     greedy = parse_strategy("greedy", onnx)
     with pytest.raises(ValueError, match=r"ids must be in 0 … 43, got 2 … 44"):
         greedy.decode(onnx, [[2, 44, 3]], Request())

@@ -1,5 +1,6 @@
 """Autoregressive networks on onnxruntime: several tokens a call, rolled back, and drafts that they verify."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from pcfgnat.decoding.stepwise import GreedySteps
 from pcfgnat.export.onnx import ExportSettings, export_onnx
 from pcfgnat.runtimes.base import Steps
 from pcfgnat.runtimes.onnx import Exported, OnnxOptions, onnx_runtime
+from pcfgnat.runtimes.onnx.hybrid import OnnxHybrid
 from pcfgnat.runtimes.onnx.one_pass import OnnxTables
 from pcfgnat.runtimes.onnx.steps import OnnxSteps
 from pcfgnat.runtimes.paired import Paired
 from pcfgnat.text.shortlist import Shortlist
+from tests.runtimes.conftest import Exports
 from tests.runtimes.models import save_model
-from tests.runtimes.test_onnx import both, sources
+from tests.runtimes.test_onnx import shared, sources
 from tests.support.sentences import ids, scores
 
 EOS = 3
@@ -36,8 +39,8 @@ def paired(place: Path, settings: ExportSettings, exact: bool | None = None) -> 
 
 
 @pytest.mark.parametrize("name", ["autoregressive", "other autoregressive"])
-def test_reading_equals_torch_however_it_is_cut(name: str, tmp_path: Path) -> None:
-    torch, onnx = both(tmp_path, name)
+def test_reading_equals_torch_however_it_is_cut(name: str, exports: Exports) -> None:
+    torch, onnx = shared(exports, name)
     assert isinstance(torch, Steps)
     assert isinstance(onnx, OnnxSteps)
     assert onnx.max_target_length == torch.max_target_length == 25
@@ -102,3 +105,30 @@ def test_int8_translates_nearly_as_float32(tmp_path: Path) -> None:
         for strategy in (Verify(), Rescore(size=3)):
             found = strategy.decode(pair, sources(), Request())
             assert all(one.ids[0] == 2 and one.ids[-1] == EOS and one.score < 0 for (one,) in found)
+
+
+@pytest.mark.parametrize("name", ["hybrid", "hybrid of a dag"])
+def test_a_hybrid_encodes_once_and_gives_the_greedy_translation(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, batch = loaded(tmp_path, name, ExportSettings()), sources()
+    assert isinstance(runtime, OnnxHybrid)
+    assert runtime.max_target_length == 25
+    encoder, read = runtime._encoder, list[int]()
+
+    def counted(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        read.extend([len(inputs["source_mask"])])
+        return encoder(inputs)
+
+    expected = GreedySteps().decode(runtime, batch, Request())
+    monkeypatch.setattr(runtime, "_encoder", counted)
+    for strategy in (Verify(), Rescore(size=3)):
+        read.clear()
+        found = strategy.decode(runtime, batch, Request())
+        assert sum(read) == len(batch)
+        if isinstance(strategy, Verify):
+            assert ids(found) == ids(expected)
+            assert scores(found) == pytest.approx(scores(expected), abs=1e-3)
+            assert any(len(one.rounds) > 1 for (one,) in found)
+    alone = [Verify().decode(runtime, [source], Request())[0] for source in batch]
+    assert ids(alone) == ids(expected)

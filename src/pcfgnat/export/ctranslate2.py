@@ -11,7 +11,7 @@ from torch import nn
 from pcfgnat import __version__
 from pcfgnat.checkpoints.checkpoint import TOKENIZER, Checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError
-from pcfgnat.networks import AutoregressiveNetwork
+from pcfgnat.networks import AutoregressiveNetwork, HybridNetwork
 from pcfgnat.nn.attention import CrossAttention, SelfAttention
 from pcfgnat.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 from pcfgnat.storage.cache import cache_directory
@@ -38,7 +38,8 @@ def convert(
 ) -> None:
     """Write an autoregressive checkpoint as a directory that `ctranslate2.Translator` loads.
 
-    Its vocabulary is the tokenizer's pieces, and a source must have `<s>` and `</s>` around it as ours has.
+    Of a hybrid network it is the head that reads. Its vocabulary is the tokenizer's pieces, and a source must
+    have `<s>` and `</s>` around it as ours has.
     `vmap` is the text of a vocabulary map (source piece, tab, target pieces), which `use_vmap` then follows.
     The tokenizer is put beside the model, and `max_positions` into its `config.json`: CTranslate2 fails if it
     reads or writes more tokens, so that `max_input_length` and `max_decoding_length` must be no greater.
@@ -48,6 +49,8 @@ def convert(
         raise ValueError(f"quantization must be one of {choices}, got {quantization!r}")
     opened = Checkpoint.open(checkpoint)
     network = opened.network()
+    if isinstance(network, HybridNetwork):
+        network = network.reader
     if not isinstance(network, AutoregressiveNetwork):
         kind = opened.metadata.network_name
         raise CheckpointError(

@@ -21,9 +21,11 @@ SubLayer = tuple[Callable[[str], str], str]  # from what it reads to what it add
 class NetworkGraph:
     """Builds the graph of a model from its weights."""
 
-    def __init__(self, config: TransformerConfig, weights: Weights, int8: bool) -> None:
+    def __init__(
+        self, config: TransformerConfig, weights: Weights, int8: bool, graph: Graph | None = None
+    ) -> None:
         self.config = config
-        self.graph = Graph(int8)
+        self.graph = Graph(int8) if graph is None else graph
         self._weights = weights
 
     @property
@@ -33,14 +35,30 @@ class NetworkGraph:
 
     def states(self) -> str:
         """Read source and canvas; return the decoder's states, `[B·M, D]`."""
+        memory, mask = self.memory()
+        return self._filled(self.keys_values(memory), mask, memory)
+
+    def encoded_states(self) -> str:
+        """Read what another graph encoded, and a canvas; return the decoder's states, `[B·M, D]`."""
+        graph, width, layers = self.graph, self.config.width, self.config.layers_decoder
+        mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
+        keys_values = graph.input("keys_values", TensorProto.FLOAT, ["source_rows", 2 * width * layers])
+        memory = graph.input("memory", TensorProto.FLOAT, ["source_rows", width]) if self.copies else ""
+        return self._filled(keys_values, mask, memory)
+
+    def memory(self) -> tuple[str, str]:
+        """Read the source; return the encoder's states, `[B·N, D]`, and the mask, `[B, N]`."""
+        source = self.graph.input("source", TensorProto.FLOAT, ["source_rows", self.config.width])
+        mask = self.graph.input("source_mask", TensorProto.INT32, ["B", "N"])
+        return self._stack(source, self._encoder_layers(mask), "encoder.norm"), mask
+
+    def _filled(self, keys_values: str, source_mask: str, memory: str) -> str:
+        """Read a canvas; the encoder's states are looked at if something is copied."""
         graph, width = self.graph, self.config.width
-        source = graph.input("source", TensorProto.FLOAT, ["source_rows", width])
-        source_mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
         canvas = graph.input("canvas", TensorProto.FLOAT, ["canvas_rows", width])
         canvas_mask = graph.input("canvas_mask", TensorProto.INT32, ["B", "M"])
-        memory = self._stack(source, self._encoder_layers(source_mask), "encoder.norm")
         query = None if self.copies else graph.input("query", TensorProto.FLOAT, ["canvas_rows", width])
-        layers = self._decoder_layers(canvas_mask, self._keys_values(memory), source_mask, query)
+        layers = self._decoder_layers(canvas_mask, keys_values, source_mask, query)
         if self.copies:
             return self._stack(self._with_copies(canvas, memory), layers, "decoder.norm")
         return self._stack(canvas, layers[1:], "decoder.norm")  # the first self-attention has been done
@@ -58,11 +76,9 @@ class NetworkGraph:
 
     def encode(self) -> None:
         """Read the source; give out keys and values of all decoder layers and, if needed, states, lengths."""
-        graph, width = self.graph, self.config.width
-        source = graph.input("source", TensorProto.FLOAT, ["source_rows", width])
-        mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
-        memory = self._stack(source, self._encoder_layers(mask), "encoder.norm")
-        graph.output(self._keys_values(memory), "keys_values")
+        graph = self.graph
+        memory, mask = self.memory()
+        graph.output(self.keys_values(memory), "keys_values")
         if self.copies:
             graph.output(memory, "memory")
         if "length.weight" in self._weights:
@@ -117,7 +133,7 @@ class NetworkGraph:
             ]
         return layers
 
-    def _keys_values(self, memory: str) -> str:
+    def keys_values(self, memory: str) -> str:
         """Return keys and values of all decoder layers side by side: one product."""
         names = [f"decoder.layers.{i}.cross_attention.project" for i in range(self.config.layers_decoder)]
         weight = np.concatenate([self._weights[f"{name}.weight"] for name in names])

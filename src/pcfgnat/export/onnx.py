@@ -12,20 +12,19 @@ from pcfgnat.config import to_dict
 from pcfgnat.export.correcting import TwoViewGraph, mapped_tables
 from pcfgnat.export.disentangled import DisentangledGraph
 from pcfgnat.export.graph import quantise
-from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
+from pcfgnat.export.hybrid import write_hybrid
 from pcfgnat.export.network import NetworkGraph, Weights
+from pcfgnat.export.one_pass import Tables, write_one_pass
 from pcfgnat.export.output import exact_output, selected_output
-from pcfgnat.export.ranges import norm_ranges
+from pcfgnat.export.ranges import named_weights, norm_ranges
 from pcfgnat.export.stepwise import StepwiseGraph
 from pcfgnat.networks import (
     AutoregressiveNetwork,
     CanvasNetwork,
     CMLMCNetwork,
-    CTCNetwork,
-    DAGNetwork,
     DiscoNetwork,
+    HybridNetwork,
     ImputerNetwork,
-    PCFGNetwork,
     PredictedLengthNetwork,
     SlotsNetwork,
 )
@@ -36,9 +35,7 @@ from pcfgnat.runtimes.onnx.exported import (
     ENCODER,
     EXACT,
     METADATA,
-    NETWORK,
     SELECTED,
-    START,
     TABLES,
     TOKENIZER,
 )
@@ -48,8 +45,7 @@ from pcfgnat.storage.toml import dump_toml, load_config
 from pcfgnat.text.shortlist import SHORTLIST, Shortlist
 from pcfgnat.text.special import SPECIAL_TOKENS
 
-Tables = dict[str, np.ndarray]
-Exportable = CanvasNetwork | AutoregressiveNetwork
+Exportable = CanvasNetwork | AutoregressiveNetwork | HybridNetwork
 
 
 @dataclass(frozen=True)
@@ -86,12 +82,15 @@ def export_onnx(checkpoint: Path | str, output: Path | str, settings: ExportSett
 def _write(
     directory: Path, opened: Checkpoint, network: Exportable, settings: ExportSettings, name: str
 ) -> None:
-    weights = {key: tensor.float().numpy() for key, tensor in network.state_dict().items()}
-    card = model_card(opened.metadata, sum(map(np.size, weights.values())), name)
-    if settings.int8:
-        weights |= {f"{norm}.range": np.array(bound) for norm, bound in norm_ranges(network).items()}
+    card = model_card(opened.metadata, sum(weight.numel() for weight in network.parameters()), name)
+    ranges = norm_ranges(network) if settings.int8 else {}
     (directory / TABLES).mkdir()
-    tables = _graphs(network, weights, directory, settings.int8) | _embeddings(network, weights)
+    if isinstance(network, HybridNetwork):
+        weights, tables = write_hybrid(network, ranges, directory, settings.int8)
+    else:
+        weights = named_weights(network, ranges)
+        tables = _graphs(network, weights, directory, settings.int8)
+    tables |= _embeddings(network, weights)
     for key, table in tables.items():
         _save(directory, key, table.astype(np.float16) if settings.int8 else table)
     _output(weights, directory, settings.int8)
@@ -111,7 +110,7 @@ def _described(origin: Metadata, network: Exportable, settings: ExportSettings) 
         width=config.transformer.width,
         max_source_length=network.max_source_length,
         max_canvas_length=network.embeddings.target_positions.limit,
-        copy_input=isinstance(network, CanvasNetwork) and config.copy_input,
+        copy_input=isinstance(network, CanvasNetwork | HybridNetwork) and config.copy_input,
         geometry=None
         if isinstance(network, PredictedLengthNetwork | AutoregressiveNetwork)
         else config.geometry,
@@ -133,7 +132,9 @@ def _described(origin: Metadata, network: Exportable, settings: ExportSettings) 
     )
 
 
-def _graphs(network: Exportable, weights: Weights, directory: Path, int8: bool) -> Tables:
+def _graphs(
+    network: CanvasNetwork | AutoregressiveNetwork, weights: Weights, directory: Path, int8: bool
+) -> Tables:
     """Write the network and return the tables that it reads: cut in two where a loop needs that."""
     if isinstance(network, PredictedLengthNetwork | ImputerNetwork):
         kind = _graph_kind(network)
@@ -150,7 +151,7 @@ def _graphs(network: Exportable, weights: Weights, directory: Path, int8: bool) 
         writer.decode_tokens()
         writer.graph.save(directory / DECODER)
         return {}
-    return _one_pass(network, weights, directory, int8)
+    return write_one_pass(network, weights, directory, int8)
 
 
 def _graph_kind(network: CanvasNetwork) -> type[NetworkGraph]:
@@ -158,29 +159,6 @@ def _graph_kind(network: CanvasNetwork) -> type[NetworkGraph]:
     if isinstance(network, DiscoNetwork):
         return DisentangledGraph
     return TwoViewGraph if isinstance(network, CMLMCNetwork) else NetworkGraph
-
-
-def _one_pass(network: CanvasNetwork, weights: Weights, directory: Path, int8: bool) -> Tables:
-    config, transformer = network.config, network.config.transformer
-    whole = NetworkGraph(transformer, weights, int8)
-    graph, states = whole.graph, whole.states()
-    tables: Tables = {}
-    if isinstance(network, PCFGNetwork):
-        links = LinkGraph(graph, config.rules, transformer.width, weights, "rules.links")
-        longest = config.geometry.chain_lengths(network.embeddings.target_positions.limit)
-        tables = add_rules(links, states, config.prefix_depth, longest)
-    elif isinstance(network, DAGNetwork):
-        links = LinkGraph(graph, config.transitions, transformer.width, weights, "links")
-        tables = add_transitions(links, states, network.embeddings.target_positions.limit)
-    else:
-        assert isinstance(network, CTCNetwork)
-    graph.output(states, "states")
-    graph.save(directory / NETWORK)
-    if not whole.copies:
-        start = NetworkGraph(transformer, weights, int8)
-        start.start()
-        start.graph.save(directory / START)
-    return tables
 
 
 def _embeddings(network: Exportable, weights: Weights) -> Tables:

@@ -4,7 +4,7 @@ A norm gives every row the same length, so the range of its numbers hardly depen
 random tokens show it, and nothing needs to be looked at while the model runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pcfgnat.decoding import Request, parse_strategy
 from pcfgnat.networks import Network
 from pcfgnat.networks.base import inference
-from pcfgnat.runtimes.base import Steps
+from pcfgnat.runtimes.base import Drafts, Steps
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text.special import SPECIAL_TOKENS
 
@@ -34,7 +34,8 @@ def norm_ranges(network: Network) -> dict[str, float]:
     norms = ((name, module) for name, module in network.named_modules() if isinstance(module, nn.LayerNorm))
     hooks = [module.register_forward_hook(watch(name)) for name, module in norms]
     runtime, sources = torch_runtime(network), _random_sources(network)
-    strategy = parse_strategy("greedy" if isinstance(runtime, Steps) else network.default_strategy, runtime)
+    plain = isinstance(runtime, Steps) and not isinstance(runtime, Drafts)
+    strategy = parse_strategy("greedy" if plain else network.default_strategy, runtime)
     try:
         with inference(network), torch.random.fork_rng(devices=[]):
             for start in range(0, SENTENCES, BATCH):
@@ -43,6 +44,12 @@ def norm_ranges(network: Network) -> dict[str, float]:
         for hook in hooks:
             hook.remove()
     return {name: MARGIN * size for name, size in largest.items()}
+
+
+def named_weights(network: Network, ranges: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Return all weights by name, and the range of a norm as `NAME.range`, where it is known."""
+    weights = {name: tensor.float().numpy() for name, tensor in network.state_dict().items()}
+    return weights | {f"{norm}.range": np.array(bound) for norm, bound in ranges.items()}
 
 
 def _random_sources(network: Network) -> list[list[int]]:

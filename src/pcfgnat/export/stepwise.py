@@ -17,11 +17,8 @@ class StepwiseGraph(NetworkGraph):
 
     def encode_source(self) -> None:
         """Read the source; give out keys and values of all decoder layers."""
-        graph = self.graph
-        source = graph.input("source", TensorProto.FLOAT, ["source_rows", self.config.width])
-        mask = graph.input("source_mask", TensorProto.INT32, ["B", "N"])
-        memory = self._stack(source, self._encoder_layers(mask), "encoder.norm")
-        graph.output(self._keys_values(memory), "keys_values")
+        memory, _ = self.memory()
+        self.graph.output(self.keys_values(memory), "keys_values")
 
     def decode_tokens(self) -> None:
         """Read Q more tokens of each sentence behind S others; give out states, and new keys and values."""

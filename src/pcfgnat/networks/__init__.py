@@ -11,6 +11,7 @@ from pcfgnat.networks.ctc import CTCConfig, CTCNetwork, ImputerNetwork
 from pcfgnat.networks.dag import DAGConfig, DAGNetwork
 from pcfgnat.networks.disco import DiscoConfig, DiscoNetwork
 from pcfgnat.networks.flowseq import FlowSeqConfig, FlowSeqNetwork
+from pcfgnat.networks.hybrid import HybridConfig, HybridNetwork
 from pcfgnat.networks.pcfg import PCFGConfig, PCFGNetwork
 from pcfgnat.networks.predicted import PredictedLengthNetwork
 from pcfgnat.networks.slots import SlotsConfig, SlotsNetwork
@@ -25,6 +26,7 @@ NETWORKS: dict[str, tuple[Callable[[Any, int], Network], type[Any]]] = {
     "imputer": (ImputerNetwork, CTCConfig),
     "disco": (DiscoNetwork, DiscoConfig),
     "flowseq": (FlowSeqNetwork, FlowSeqConfig),
+    "hybrid": (HybridNetwork, HybridConfig),
 }
 
 __all__ = [
@@ -46,6 +48,8 @@ __all__ = [
     "DiscoNetwork",
     "FlowSeqConfig",
     "FlowSeqNetwork",
+    "HybridConfig",
+    "HybridNetwork",
     "ImputerNetwork",
     "Memory",
     "Network",

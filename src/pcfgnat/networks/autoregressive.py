@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pcfgnat.networks.base import Batch, Network
-from pcfgnat.nn import Decoder, Embeddings, Encoder, TransformerConfig, initialise
+from pcfgnat.networks.base import Batch, Memory, Network
+from pcfgnat.nn import Decoder, Embeddings, Encoder, TransformerConfig, initialise, waiting
 from pcfgnat.structures import Padded
 from pcfgnat.structures.profiling import OUTPUT_LAYER, profiled
 
@@ -23,18 +23,32 @@ class AutoregressiveConfig:
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """What the decoder predicts of each target token but bos, T in all, when it has read all those before.
+class Read:
+    """The decoder's states behind the tokens that it read, R of them as `waiting.picked` returns them.
 
-    read: the tokens that the decoder read, sentence by sentence; T of them belong to a sentence
+    tokens: what it read, sentence by sentence
+    label:  the token that follows each
+    """
+
+    tokens: Padded
+    label: Int[Tensor, "R"]
+    states: Float[Tensor, "R D"]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What the decoder predicts of each target token but bos when it has read all those before.
+
+    read: the tokens that the decoder read, sentence by sentence; R are those that belong to a sentence, but
+          on other devices than the CPU all of them, as `waiting.picked` returns them
     """
 
     read: Padded
-    label: Int[Tensor, "T"]
-    log_probs: Float[Tensor, "T V"]
+    label: Int[Tensor, "R"]
+    log_probs: Float[Tensor, "R V"]
 
     @property
-    def nll(self) -> Float[Tensor, "T"]:
+    def nll(self) -> Float[Tensor, "R"]:
         """Return the negative log-probability of each label."""
         return -self.log_probs.gather(1, self.label.unsqueeze(1)).squeeze(1)
 
@@ -54,19 +68,23 @@ class AutoregressiveNetwork(Network):
 
     def predictions(self, batch: Batch) -> Predictions:
         """Read a batch and its targets at once."""
-        target = self.checked(batch.target)
-        read = Padded(target.ids[:, :-1], (target.lengths - 1).clamp(min=0))
-        mask = read.mask
-        memory = self.encode(batch.source)
-        states = self.decoder(self.embeddings.target(read.ids, mask), mask, memory.states, memory.mask)
-        log_probs = self.token_log_probs(states[mask])
-        return Predictions(read, target.ids[:, 1:][mask], log_probs)
+        found = self.read(self.encode(batch.source), batch.target)
+        return Predictions(found.tokens, found.label, self.token_log_probs(found.states))
+
+    def read(self, memory: Memory, target: Padded) -> Read:
+        """Read the targets of an encoded batch at once."""
+        target = self.checked(target)
+        tokens = Padded(target.ids[:, :-1], (target.lengths - 1).clamp(min=0))
+        mask = tokens.mask
+        embedded = self.embeddings.target(tokens.ids, mask)
+        states = self.decoder(embedded, mask, memory.states, memory.mask)
+        label = waiting.picked(mask, target.ids[:, 1:].masked_fill(~mask, 0))
+        return Read(tokens, label, waiting.picked(mask, states))
 
     def log_prob(self, batch: Batch) -> Float[Tensor, "B"]:
         """log P(Y|X) of each target, given its bos; 0 for targets of fewer than 2 tokens."""
         found = self.predictions(batch)
-        mask = found.read.mask
-        return -found.nll.new_zeros(mask.shape).masked_scatter(mask, found.nll).sum(1)
+        return -waiting.placed(found.read.mask, found.nll).sum(1)
 
     @profiled(OUTPUT_LAYER)
     def token_log_probs(self, states: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:

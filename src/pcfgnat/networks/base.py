@@ -22,13 +22,15 @@ class Batch:
 
     What an objective draws for a pair follows from its seed, and so is the same in any batch; without seeds
     torch's generator decides. `groups` numbers the sources from 0 on, where several pairs may share one and
-    their targets are alternatives; without it every pair stands for itself.
+    their targets are alternatives; without it every pair stands for itself. `num_sources` counts them, so
+    that nobody has to read it off the groups.
     """
 
     source: Padded
     target: Padded
     seeds: Int[Tensor, "B"] | None = None
     groups: Int[Tensor, "B"] | None = None
+    num_sources: int | None = None
 
     def __post_init__(self) -> None:
         sources, targets = self.source.ids.shape[0], self.target.ids.shape[0]

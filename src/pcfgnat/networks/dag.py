@@ -12,6 +12,7 @@ from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
 from pcfgnat.structures import DAG, Padded
 from pcfgnat.structures.profiling import RULE_SCORES, profiled
+from pcfgnat.structures.transforms import without_autocast
 
 
 @dataclass(frozen=True)
@@ -68,4 +69,6 @@ class DAGNetwork(CanvasNetwork):
         before, after = self.links.vectors(0, features), self.links.vectors(1, features)
         node = torch.arange(canvas.mask.shape[1], device=canvas.lengths.device)
         legal = (node > node.unsqueeze(1)) & canvas.mask.unsqueeze(1)
-        return self.links.mixed(before @ after.transpose(2, 3), legal, features)
+        with without_autocast(features.device):
+            scores = before @ after.transpose(2, 3)
+        return self.links.mixed(scores, legal, features)

@@ -1,15 +1,38 @@
 """Log-probabilities of tokens at the nodes of a canvas: of all tokens, or of the target's own."""
 
+from dataclasses import dataclass
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pcfgnat.networks.base import Batch, inference
+from pcfgnat.networks.base import Batch, Memory, inference
 from pcfgnat.networks.canvas import Canvas, CanvasNetwork
 from pcfgnat.nn import token_log_probs, token_log_probs_within, waiting
 from pcfgnat.structures import Padded, SequenceDistribution
 from pcfgnat.structures.distribution import check_target
 from pcfgnat.structures.profiling import OUTPUT_LAYER, profiled
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Tokens among which probabilities are, beside the targets' own: which they are, and how many."""
+
+    kept: Bool[Tensor, "V"]
+    size: int
+
+    @classmethod
+    def first(cls, size: int, vocabulary: int, device: torch.device) -> "Shortlist":
+        """Return the first ids, which are frequent in learned vocabularies."""
+        return cls(torch.arange(vocabulary, device=device) < size, size)
+
+    @classmethod
+    def drawn(cls, size: int, chance: Float[Tensor, "V"]) -> "Shortlist":
+        """Return the first ids, and as many of the others: those with the least `chance`."""
+        size = min(size, len(chance))
+        kept = cls.first(size - size // 2, len(chance), chance.device).kept
+        others = chance.masked_fill(kept, torch.inf).topk(size // 2, largest=False).indices
+        return cls(kept.index_fill(0, others, True), size)
 
 
 @profiled(OUTPUT_LAYER)
@@ -22,13 +45,13 @@ def all_emissions(network: CanvasNetwork, canvas: Canvas) -> Float[Tensor, "B m 
 
 @profiled(OUTPUT_LAYER)
 def target_emissions(
-    network: CanvasNetwork, canvas: Canvas, target: Padded, shortlist: int | None = None
+    network: CanvasNetwork, canvas: Canvas, target: Padded, shortlist: Shortlist | None = None
 ) -> tuple[Float[Tensor, "B m K"], Padded]:
     """Return log-probabilities of the target's own tokens at all nodes, and the target in terms of them.
 
     No other tokens matter to P(Y|X). Equal tokens have equal ids, of their first occurrence. A blank, if
-    there is one, comes first. With a shortlist, probabilities are among these tokens and so many of the first
-    ids only.
+    there is one, comes first. With a shortlist, probabilities are among its tokens and those of the batch's
+    targets only.
     """
     ids = target.ids.masked_fill(~target.mask, 0)
     blank = network.framing.blank
@@ -38,11 +61,10 @@ def target_emissions(
     if shortlist is None:
         found = token_log_probs(states, weight, wanted)
     else:
-        frequent = torch.arange(len(weight), device=ids.device) < shortlist
-        kept = frequent.index_fill(0, tokens.flatten(), True)
-        most = min(shortlist + tokens.numel(), len(weight))
+        kept = shortlist.kept.index_fill(0, tokens.flatten(), True)
+        most = min(shortlist.size + tokens.numel(), len(weight))
         found = token_log_probs_within(states, weight, wanted, kept, most)
-    emit = _placed(found, canvas)
+    emit = waiting.placed(canvas.mask, found)
     first = (ids.unsqueeze(2) == tokens.unsqueeze(1)).int().argmax(2)
     return emit, Padded(first, target.lengths)
 
@@ -52,18 +74,8 @@ def _nodes(canvas: Canvas, tokens: Int[Tensor, "B K"]) -> tuple[Float[Tensor, "R
 
     Padding is left out on the CPU only: how much of it there is, another device alone knows.
     """
-    if waiting.at_hand(canvas.mask):
-        return canvas.states[canvas.mask], tokens[canvas.mask.nonzero()[:, 0]]
     everywhere = tokens.unsqueeze(1).expand(-1, canvas.mask.shape[1], -1)
-    return canvas.states.flatten(0, 1), everywhere.flatten(0, 1)
-
-
-def _placed(found: Float[Tensor, "R K"], canvas: Canvas) -> Float[Tensor, "B m K"]:
-    """Put numbers of the nodes of `_nodes` where these are; 0 elsewhere."""
-    mask = canvas.mask.unsqueeze(2)
-    if waiting.at_hand(mask):
-        return found.new_zeros(*canvas.mask.shape, found.shape[1]).masked_scatter(mask, found)
-    return torch.where(mask, found.view(*canvas.mask.shape, -1), 0.0)
+    return waiting.picked(canvas.mask, canvas.states), waiting.picked(canvas.mask, everywhere)
 
 
 def with_columns(target: Padded) -> Padded:
@@ -74,7 +86,12 @@ def with_columns(target: Padded) -> Padded:
 def translation_distribution(network: CanvasNetwork, source: Padded) -> SequenceDistribution:
     """Return p(Y|X) over the whole vocabulary, without gradient."""
     with inference(network):
-        memory = network.encode(source)
+        return encoded_distribution(network, network.encode(source))
+
+
+def encoded_distribution(network: CanvasNetwork, memory: Memory) -> SequenceDistribution:
+    """Return p(Y|X) of encoded sources over the whole vocabulary, without gradient."""
+    with inference(network):
         canvas = network.fill(memory, network.blank(memory, None))
         return network.distribution(canvas, all_emissions(network, canvas))
 

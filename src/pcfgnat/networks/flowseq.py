@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from pcfgnat.grammar.canvas import LENGTH_CLASSES, SAME_LENGTH
 from pcfgnat.networks.base import Memory, Network
-from pcfgnat.nn import Decoder, Embeddings, Encoder, LengthHead, TransformerConfig, initialise
+from pcfgnat.nn import Decoder, Embeddings, Encoder, LengthHead, TransformerConfig, initialise, waiting
 from pcfgnat.nn.attention import CrossAttention, key_bias
 from pcfgnat.nn.flow import FlowConfig, FlowPrior, Given
 from pcfgnat.structures import Padded
@@ -82,7 +82,8 @@ class FlowSeqNetwork(Network):
         multiple = self.config.flow.multiple
         counted = (target.lengths - 1).clamp(min=1)
         lengths = (counted + multiple - 1) // multiple * multiple
-        position = torch.arange(int(lengths.max()), device=lengths.device)
+        longest = int(counted.max()) if waiting.at_hand(counted) else max(target.ids.shape[1] - 1, 1)
+        position = torch.arange(-(-longest // multiple) * multiple, device=lengths.device)
         ids = torch.full((len(lengths), len(position)), SPECIAL_TOKENS.eos, device=lengths.device)
         width = min(len(position), target.ids.shape[1] - 1)
         if width > 0:

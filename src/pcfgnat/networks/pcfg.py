@@ -12,6 +12,7 @@ from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
 from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree
 from pcfgnat.structures.profiling import RULE_SCORES, profiled
+from pcfgnat.structures.transforms import without_autocast
 
 PARENT, LEFT, RIGHT = range(3)  # what a symbol can be in a rule
 
@@ -116,7 +117,8 @@ class RuleNetwork(nn.Module):
     ) -> Float[Tensor, "B H C K"]:
         """Score (parent, left, right) on the main chain; K = d · C pairs of a parent."""
         pair = parent.unsqueeze(3)
-        both = (pair + lefts).flatten(2, 3) @ right.transpose(2, 3)  # B H C·d C
+        with without_autocast(parent.device):
+            both = (pair + lefts).flatten(2, 3) @ right.transpose(2, 3)  # B H C·d C
         own = (pair * lefts).sum(-1, keepdim=True).flatten(2, 3)
         return (both + own).view(*parent.shape[:3], -1)
 

@@ -6,6 +6,7 @@ from pcfgnat.objectives.canvas import CanvasObjective
 from pcfgnat.objectives.cross_entropy import CrossEntropy
 from pcfgnat.objectives.disco import Disco
 from pcfgnat.objectives.flowseq import FlowSeq
+from pcfgnat.objectives.hybrid import Hybrid
 from pcfgnat.objectives.imputer import Imputer
 from pcfgnat.objectives.likelihood import Likelihood
 from pcfgnat.objectives.masked import Corrected, Masked, Smart
@@ -25,6 +26,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "axe": AXE,
     "oaxe": OAXE,
     "flowseq": FlowSeq,
+    "hybrid": Hybrid,
 }
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "Disco",
     "FlowSeq",
     "Glancing",
+    "Hybrid",
     "Imputer",
     "Likelihood",
     "Loss",

@@ -244,6 +244,20 @@ class Steps(Runtime, Protocol):
 class Drafts(Tables, Steps, Protocol):
     """Both: grammars that propose, and a model that reads proposals."""
 
+    def read_drafts(self, sources: Sources) -> "DraftsReader":
+        """Encode sources once for both, where both have one encoder."""
+
+
+@runtime_checkable
+class DraftsReader(Protocol):
+    """Sources that have been encoded."""
+
+    def grammars(self) -> Iterator[tuple[Sequence[int], Grammars]]:
+        """Yield groups of sources that were run together, as indices, and their grammars."""
+
+    def start(self) -> Stepper:
+        """Return the reader of all sources; nothing has been read of their translations."""
+
 
 @runtime_checkable
 class Searches(Runtime, Protocol):

@@ -31,3 +31,23 @@ class Paired:
     def start(self, sources: Sources) -> Stepper:
         """Encode sources by the verifier."""
         return self.verifier.start(sources)
+
+    def read_drafts(self, sources: Sources) -> "PairedReader":
+        """Return sources that each model encodes by itself when it is asked."""
+        return PairedReader(self, sources)
+
+
+@dataclass(frozen=True)
+class PairedReader:
+    """Sources of a pair."""
+
+    pair: Paired
+    sources: Sources
+
+    def grammars(self) -> Iterator[tuple[Sequence[int], Grammars]]:
+        """Yield the drafter's grammars."""
+        return self.pair.grammars(self.sources)
+
+    def start(self) -> Stepper:
+        """Encode the sources by the verifier."""
+        return self.pair.start(self.sources)

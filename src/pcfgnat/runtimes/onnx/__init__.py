@@ -3,6 +3,7 @@
 from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
 from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, Shape, ShortlistFacts, is_exported
+from pcfgnat.runtimes.onnx.hybrid import OnnxHybrid
 from pcfgnat.runtimes.onnx.one_pass import OnnxFrames, OnnxTables
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
 from pcfgnat.runtimes.onnx.slots import OnnxOpenFrames, OnnxSlots, OnnxVisibleSlots
@@ -18,6 +19,7 @@ ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxOpenFram
     "imputer": OnnxOpenFrames,
     "disco": OnnxVisibleSlots,
     "autoregressive": OnnxSteps,
+    "hybrid": OnnxHybrid,
 }
 
 

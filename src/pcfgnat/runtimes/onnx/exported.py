@@ -2,8 +2,9 @@
 
 One-pass networks are one graph, `network.onnx`, from embedded source and canvas to states and rules; what
 comes before the decoder's first look at the source may be another, `start.onnx`, run once for each length.
-Where decoding fills canvases again and again, `encoder.onnx` and `decoder.onnx` take its place. `exact.onnx`
-and `selected.onnx` go from states to tokens, and `tables/` has what is looked up by id or position.
+Where decoding fills canvases again and again, `encoder.onnx` and `decoder.onnx` take its place; a hybrid has
+all three. `exact.onnx` and `selected.onnx` go from states to tokens, and `tables/` has what is looked up by
+id or position.
 `exported.toml` describes it and has the checksum of every other file.
 """
 

@@ -32,6 +32,16 @@ class Embedded:
         self._source_positions = exported.table("source_positions", (shape.max_source_length, shape.width))
         self._canvas_positions = exported.table("canvas_positions", (shape.max_canvas_length, shape.width))
         self._canvas_tokens = exported.table("canvas_tokens", (3, shape.width)).astype(np.float32)
+        self._target_positions = self._canvas_positions  # unless sentences are read beside canvases
+        if exported.has("reader_positions"):
+            self._target_positions = exported.table(
+                "reader_positions", (shape.max_source_length, shape.width)
+            )
+
+    @property
+    def target_limit(self) -> int:
+        """How many tokens of a sentence can be read."""
+        return len(self._target_positions)
 
     def sources(self, sources: Sources) -> tuple[Float32[np.ndarray, "rows D"], Int64[np.ndarray, "B"]]:
         """Return embedded sources, padded to the longest, under each other, and their lengths."""
@@ -69,7 +79,7 @@ class Embedded:
     ) -> Float32[np.ndarray, "rows D"]:
         """Return embedded tokens that stand at any positions."""
         placed: np.ndarray = (
-            self._looked_up(self.tokens, self.scales, ids) + self._canvas_positions[positions]
+            self._looked_up(self.tokens, self.scales, ids) + self._target_positions[positions]
         )
         return placed.astype(np.float32, copy=False).reshape(-1, self.width)
 
@@ -102,13 +112,16 @@ class Inputs:
     def of(self, sources: Sources) -> dict[str, np.ndarray]:
         """Return all inputs of the network for a batch."""
         source, lengths = self._embedded.sources(sources)
+        return {"source": source, **self.beside(lengths)}
+
+    def beside(self, lengths: Int64[np.ndarray, "B"]) -> dict[str, np.ndarray]:
+        """Return all inputs but the source, which has these lengths."""
         canvas_lengths = self._geometry.canvas_lengths(lengths)
         starts = self._starts
         canvas = (
             {"canvas": self._embedded.blanks(canvas_lengths)} if starts is None else starts.of(canvas_lengths)
         )
         found = {
-            "source": source,
             "source_mask": mask(lengths, int(lengths.max())),
             **canvas,
             "canvas_mask": mask(canvas_lengths, int(canvas_lengths.max())),

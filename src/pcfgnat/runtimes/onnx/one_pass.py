@@ -19,7 +19,12 @@ from pcfgnat.runtimes.onnx.output import Best, Emissions
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 Scores = Mapping[str, np.ndarray]
-STRUCTURES = {"pcfg": "grammar", "dag": "graph", "ctc": "slots"}  # by network
+STRUCTURES = {  # by network
+    "pcfg": ("grammar",),
+    "dag": ("graph",),
+    "ctc": ("slots",),
+    "hybrid": ("grammar", "graph"),
+}
 
 
 class OnePass(OnnxRuntime):
@@ -30,47 +35,60 @@ class OnePass(OnnxRuntime):
     ) -> None:
         super().__init__(exported, options)
         name, geometry = self.metadata.network_name, self.metadata.shape.geometry
-        if geometry is None or geometry.structure != STRUCTURES[name]:
+        if geometry is None or geometry.structure not in STRUCTURES[name]:
             found = "none" if geometry is None else repr(geometry.structure)
+            known = " or ".join(map(repr, STRUCTURES[name]))
             raise CheckpointError(
-                f"{exported.directory}: shape.geometry.structure of {name} must be {STRUCTURES[name]!r}, "
-                f"got {found}"
+                f"{exported.directory}: shape.geometry.structure of {name} must be {known}, got {found}"
             )
         self.geometry, self.framing = geometry, framing
         start = self.session(START, ("started", "query")) if START in self.metadata.files else None
-        self._inputs = Inputs(exported, self.embedded, geometry, start)
+        self.inputs = Inputs(exported, self.embedded, geometry, start)
         self._network = self.session(NETWORK, ("states", *outputs))
         self._run_tokens = tokens_of_a_run(exported.network_weights, geometry.nodes_per_token)
 
     def runs(self, sources: Sources) -> Iterator[tuple[list[int], Scores, Emissions]]:
         """Run sentences of similar length together."""
-        self.check(sources)
-        for group in alike([len(source) for source in sources], self._run_tokens):
+        for group in self.groups(sources):
             own = [sources[index] for index in group]
-            lengths = self.geometry.canvas_lengths(np.array([len(source) for source in own]))
-            scores = self._network(self._inputs.of(own))
-            states = scores["states"].reshape(len(own), int(lengths.max()), -1)
-            types = self.token_choices(own)
-            yield group, scores, Emissions(self.output, states, lengths, self.framing.first_node, types)
+            yield group, *self.run(own, self.inputs.of(own))
+
+    def groups(self, sources: Sources) -> list[list[int]]:
+        """Return which sentences are run together; raise an error for what cannot be read."""
+        self.check(sources)
+        return alike([len(source) for source in sources], self._run_tokens)
+
+    def run(self, sources: Sources, inputs: Mapping[str, np.ndarray]) -> tuple[Scores, Emissions]:
+        """Run the network once."""
+        lengths = self.geometry.canvas_lengths(np.array([len(source) for source in sources]))
+        scores = self._network(inputs)
+        states = scores["states"].reshape(len(sources), int(lengths.max()), -1)
+        types = self.token_choices(sources)
+        return scores, Emissions(self.output, states, lengths, self.framing.first_node, types)
 
 
 class OnnxTables(OnePass):
     """A grammar or a graph."""
 
     def __init__(self, exported: Exported, options: OnnxOptions) -> None:
-        is_graph = exported.metadata.network_name == "dag"
+        geometry = exported.metadata.shape.geometry
+        is_graph = geometry is not None and geometry.structure == "graph"
         self._rules = "transitions" if is_graph else "chain"
         super().__init__(exported, options, GRAPH if is_graph else GRAMMAR, (self._rules,))
 
     def grammars(self, sources: Sources) -> Iterator[tuple[Sequence[int], Grammars]]:
         """Yield groups of sources that were run together, as indices, and their grammars."""
         for group, scores, emissions in self.runs(sources):
-            chain_lengths = self.geometry.chain_lengths(emissions.lengths)
-            batch, longest = len(chain_lengths), int(chain_lengths.max())
-            chain = scores[self._rules].reshape(batch, longest, -1, longest)
-            prefix = scores.get("prefix", np.zeros((batch, longest, 0), dtype=np.float32))
-            tabulate = _Tabulate(chain, prefix, chain_lengths, self.threads)
-            yield group, Grammars(chain, prefix, chain_lengths, self.framing, emissions, tabulate)
+            yield group, self.tabulated(scores, emissions)
+
+    def tabulated(self, scores: Scores, emissions: Emissions) -> Grammars:
+        """Return the grammars that a run scored."""
+        chain_lengths = self.geometry.chain_lengths(emissions.lengths)
+        batch, longest = len(chain_lengths), int(chain_lengths.max())
+        chain = scores[self._rules].reshape(batch, longest, -1, longest)
+        prefix = scores.get("prefix", np.zeros((batch, longest, 0), dtype=np.float32))
+        tabulate = _Tabulate(chain, prefix, chain_lengths, self.threads)
+        return Grammars(chain, prefix, chain_lengths, self.framing, emissions, tabulate)
 
 
 @dataclass(frozen=True, eq=False)

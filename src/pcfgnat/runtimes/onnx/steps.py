@@ -1,17 +1,30 @@
 """Autoregressive networks on onnxruntime: the encoder runs once, the decoder reads several tokens a call."""
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from pcfgnat.runtimes.base import NextTokens, Reading, Sources
 from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
 from pcfgnat.runtimes.onnx.exported import DECODER, ENCODER, Exported
+from pcfgnat.runtimes.onnx.inputs import Embedded
 from pcfgnat.runtimes.onnx.layout import FORBIDDEN, mask
-from pcfgnat.runtimes.onnx.output import Best
+from pcfgnat.runtimes.onnx.output import Best, OutputLayer
+from pcfgnat.runtimes.onnx.sessions import Session
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 BANNED = [token for token in SPECIAL_TOKENS.ids if token != SPECIAL_TOKENS.eos]
 FIRST_CAPACITY = 64  # tokens of a sentence that the memory has room for at first
+
+
+@runtime_checkable
+class TokenDecoder(Protocol):
+    """What reads tokens behind an encoded source."""
+
+    decoder: Session
+    embedded: Embedded
+    output: OutputLayer
 
 
 class OnnxSteps(OnnxRuntime):
@@ -25,7 +38,7 @@ class OnnxSteps(OnnxRuntime):
     @property
     def max_target_length(self) -> int:
         """The longest sentence that can be written; its last token is never read."""
-        return self.metadata.shape.max_canvas_length + 1
+        return self.embedded.target_limit + 1
 
     def start(self, sources: Sources) -> "OnnxStepper":
         """Encode sources."""
@@ -47,7 +60,7 @@ class OnnxStepper:
 
     def __init__(
         self,
-        runtime: OnnxSteps,
+        runtime: TokenDecoder,
         memory: Float32[np.ndarray, "B N K"],
         lengths: Int64[np.ndarray, "B"],
         types: list[Int64[np.ndarray, "_"]] | None,
@@ -87,7 +100,7 @@ class OnnxStepper:
         """Read Q consecutive tokens of each sentence, behind the first `kept[b]` that it has read."""
         count = tokens.shape[1]
         self._used = int(kept.max())
-        limit = self._runtime.metadata.shape.max_canvas_length
+        limit = self._runtime.embedded.target_limit
         positions = np.minimum(kept[:, None] + np.arange(count), limit - 1)  # of padding
         before = np.arange(self._used) < kept[:, None]
         visible = np.concatenate(
