@@ -18,6 +18,18 @@ def shown(timing: Timing) -> str:
     return f"{1e3 * timing.median:.2f} ms ({1e3 * timing.low:.2f} to {1e3 * timing.high:.2f})"
 
 
+def per_item(whole: Timing, items: int) -> Timing:
+    """Return the times of one of so many items that each call worked on."""
+    return Timing(
+        median=whole.median / items,
+        p95=whole.p95 / items,
+        low=whole.low / items,
+        high=whole.high / items,
+        calls=whole.calls,
+        p99=whole.p99 / items,
+    )
+
+
 def interleave(
     contenders: Mapping[str, Callable[[], object]],
     runs: int,

@@ -28,10 +28,14 @@ from pcfgnat.text.shortlist import Shortlist
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 SEED = 1
+SHALLOW = {"pcfg12-1": (12, 1), "pcfg10-2": (10, 2), "pcfg6-2": (6, 2)}  # layers of encoder and decoder
+USUAL_LAYERS = 6
+FOREIGN = ("ar", "ar6-1", "ar12-1")
 ENGINE = (
     ("pcfg", "viterbi", ("float32", "int8")),
     ("pcfg", "greedy", ("float32", "int8")),
     ("pcfg2", "viterbi", ("int8",)),
+    *((f"{name}-lambda{upsampling}", "viterbi", ("int8",)) for name in SHALLOW for upsampling in (1, 2)),
     ("dag", "joint-viterbi", ("float32", "int8")),
     ("ctc", "greedy", ("float32", "int8")),
 )
@@ -46,17 +50,30 @@ class Size:
     vocabulary: int = 32000
 
     def models(self) -> dict[str, tuple[str, Any]]:
-        """Return kind and settings of every network, by its name; 12-1 is that of Kasai et al. (2021)."""
+        """Return kind and settings of every network, by its name; 12-1 is that of Kasai et al. (2021).
+
+        Depths are given for six encoder layers; of a smaller size they are as many times as deep.
+        """
         usual = self.transformer
-        deep = replace(usual, layers_encoder=2 * usual.layers_encoder, layers_decoder=1)
+        shallow = {
+            f"{name}-lambda{upsampling}": ("pcfg", PCFGConfig(self._deep(*depths), upsampling=upsampling))
+            for name, depths in SHALLOW.items()
+            for upsampling in (1, 2)
+        }
         return {
             "pcfg": ("pcfg", PCFGConfig(usual)),
             "pcfg2": ("pcfg", PCFGConfig(usual, upsampling=2)),
             "dag": ("dag", DAGConfig(usual)),
             "ctc": ("ctc", CTCConfig(usual)),
             "ar": ("autoregressive", AutoregressiveConfig(usual)),
-            "ar12-1": ("autoregressive", AutoregressiveConfig(deep)),
+            "ar6-1": ("autoregressive", AutoregressiveConfig(self._deep(6, 1))),
+            "ar12-1": ("autoregressive", AutoregressiveConfig(self._deep(12, 1))),
+            **shallow,
         }
+
+    def _deep(self, encoder: int, decoder: int) -> TransformerConfig:
+        layers = max(1, encoder * self.transformer.layers_encoder // USUAL_LAYERS)
+        return replace(self.transformer, layers_encoder=layers, layers_decoder=decoder)
 
 
 class Cache:
@@ -77,7 +94,7 @@ class Cache:
             for precision in precisions
             for shortlist in (False, True)
         ]
-        searches = [(name, decode) for name in ("ar", "ar12-1") for decode in ("greedy", "beam")]
+        searches = [(name, decode) for name in FOREIGN for decode in ("greedy", "beam")]
         found += [self._contender(name, "torch", decode) for name, decode in searches]
         found += [
             self._contender(name, "ctranslate2", decode, precision, shortlist)
@@ -147,7 +164,7 @@ class Cache:
         converted = runtime in ("onnx", "ctranslate2")
         return Contender(
             name="-".join([*parts, *([decode] if decode else []), *(["shortlist"] if shortlist else [])]),
-            model=f"{kind} {shape if autoregressive else f'λ={config.upsampling}'}",
+            model=f"{kind} {shape}" if autoregressive else f"{kind} {shape} λ={config.upsampling}",
             runtime=runtime,
             directory=self._directory / (".".join(parts) if converted else network),
             decode=decode,

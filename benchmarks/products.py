@@ -96,6 +96,11 @@ class ProductsRunner(Runner):
         self._int8, self._threads = contender.precision == "int8", threads
         self._ready: dict[tuple[int, int], list[Callable[[], object]]] = {}
 
+    @property
+    def description(self) -> str:
+        """What multiplies."""
+        return "products int8" if self._int8 else "products float32"
+
     def run(self, texts: Sequence[str], length: int) -> list[str]:
         """Multiply everything once for so many texts of so many tokens."""
         key = (length, len(texts))

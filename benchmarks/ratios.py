@@ -44,6 +44,15 @@ PAIRS = (
     Pair("12-1: CTranslate2 int8, greedy", OURS, "ar12-1-ctranslate2-int8-greedy"),
     Pair("12-1, batch 32: CTranslate2 int8, greedy", OURS, "ar12-1-ctranslate2-int8-greedy", MANY),
     Pair("12-1: CTranslate2 int8, beam 5", OURS, "ar12-1-ctranslate2-int8-beam"),
+    *(
+        Pair(f"{label}, λ = {width}: CTranslate2 int8 {theirs}, greedy", ours, foreign, case)
+        for shape in ("12-1", "10-2", "6-2")
+        for width in (1, 2)
+        for theirs in ("6-1", "12-1")
+        for label, case in ((f"pcfg {shape}", USUAL), (f"pcfg {shape}, batch 32", MANY))
+        for ours in (f"pcfg{shape}-lambda{width}-onnx-int8-viterbi",)
+        for foreign in (f"ar{theirs}-ctranslate2-int8-greedy",)
+    ),
 )
 
 

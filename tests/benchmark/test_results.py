@@ -48,7 +48,9 @@ def test_tables_have_a_column_for_each_length_and_a_row_for_each_contender() -> 
         sample("one", LONG, [0.0125]),
         sample("two", LONG, [1.5]),
     )
-    table, memory = timing_tables(found)
+    table, tails, memory = timing_tables(found)
+    assert tails.rows[1] == ["two", "1", "–", "1500 1500 (1.00)"]  # noqa: RUF001
+    assert tails.rows[0][2] == "2.00 2.98 (1.49)"
     assert table.header == ["contender", "25 tokens", "100 tokens", "sentences/s"]
     assert table.rows[0][:2] == ["one", "2.00 (1.50–2.50) 2.90"]  # noqa: RUF001
     assert table.rows[0][3] == "500 · 80"

@@ -37,6 +37,7 @@ def one(cache: Path, name: str) -> Contender:
     return contender
 
 
+@pytest.mark.slow
 def test_a_run_measures_everyone_and_reports(cache: Path, tmp_path: Path) -> None:
     grid = Grid([Case(10, 1), Case(25, 1), Case(25, 2)], threads=[1], rounds=2, seconds=1.0)
     results = paper_size(tiny_cache(cache), grid, CHOSEN, tmp_path, lambda _: None)
@@ -135,4 +136,7 @@ def test_contenders_can_be_listed_and_chosen(tmp_path: Path, capsys: pytest.Capt
 def test_all_have_the_same_size_and_vocabulary() -> None:
     sizes = {name: config.transformer for name, (_, config) in TINY.models().items()}
     assert len({(shape.width, shape.ffn, shape.heads) for shape in sizes.values()}) == 1
-    assert {shape for name, shape in sizes.items() if name != "ar12-1"} == {TINY.transformer}
+    assert {sizes[name] for name in ("pcfg", "pcfg2", "dag", "ctc", "ar")} == {TINY.transformer}
+    depths = {name: (shape.layers_encoder, shape.layers_decoder) for name, shape in sizes.items()}
+    assert depths["pcfg12-1-lambda1"] == depths["pcfg12-1-lambda2"] == depths["ar12-1"]
+    assert depths["ar12-1"][0] > depths["ar6-1"][0]

@@ -56,6 +56,7 @@ def test_time_counts_for_the_innermost_region_but_for_what_is_counted_whole() ->
     }
 
 
+@pytest.mark.slow
 def test_every_model_is_measured_and_every_part_of_the_grammar_found(tmp_path: Path) -> None:
     everyone = paper_size_configs(TINY)
     assert list(everyone) == ["pcfg", "dag", "ctc", "ar", "ar12-1"]

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pcfgnat.config import from_dict
+from pcfgnat.translator.loading import ONNX, model_directory
 
 WORKER = "pcfgnat.benchmark.worker"
 SHORTLIST = {"shortlist": True, "exact": False}
 CTRANSLATE2_FILE, ONNX_FILE = "model.bin", "exported.toml"
+RUNTIMES = ("torch", "onnx")
 
 
 @dataclass(frozen=True)
@@ -61,21 +63,28 @@ class Case:
 
 
 def parse_contender(text: str) -> Contender:
-    """Read NAME=DIR, or NAME=DIR:HOW with a strategy, `shortlist` or `exact`, joined by `+`."""
+    """Read NAME=DIR, or NAME=DIR:HOW with a strategy, `torch`, `onnx`, `shortlist`, `exact`, joined by `+`.
+
+    A checkpoint that has an exported model inside runs as `translate` runs it: on onnxruntime.
+    """
     name, equals, place = text.partition("=")
     path, _, how = place.partition(":")
     words = how.split("+") if how else []
-    decode = [word for word in words if word not in SHORTLIST]
-    if not equals or not path or len(decode) > 1:
+    wanted = [word for word in words if word in RUNTIMES]
+    decode = [word for word in words if word not in (*SHORTLIST, *RUNTIMES)]
+    if not equals or not path or len(decode) > 1 or len(wanted) > 1:
         raise ValueError(f"a model must look like NAME=DIR or NAME=DIR:beam+shortlist, got {text!r}")
-    directory = Path(path)
-    if not directory.is_dir():
-        raise ValueError(f"a model must be a directory, but there is no {path}")
-    exported, foreign = ((directory / file).exists() for file in (ONNX_FILE, CTRANSLATE2_FILE))
+    if not Path(path).is_dir():
+        raise ValueError(f"a model must be a directory, but {path} does not exist")
+    directory = model_directory(path)
+    foreign = (directory / CTRANSLATE2_FILE).exists()
+    exported = any((place / ONNX_FILE).exists() for place in (directory, directory / ONNX))
+    if foreign and wanted:
+        raise ValueError(f"{path} is a CTranslate2 model and must run there, got {wanted[0]}")
     return Contender(
         name=name,
         model=name,
-        runtime="ctranslate2" if foreign else "onnx" if exported else "torch",
+        runtime="ctranslate2" if foreign else wanted[0] if wanted else "onnx" if exported else "torch",
         directory=directory,
         decode=decode[0] if decode else None,
         shortlist=next((SHORTLIST[word] for word in words if word in SHORTLIST), None),

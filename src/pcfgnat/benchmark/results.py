@@ -39,13 +39,14 @@ class Sample:
 
 @dataclass
 class Memory:
-    """Resident bytes of a contender's process: when it had loaded, and the most that it ever had."""
+    """Resident bytes of a contender's process: when it had loaded, and the most that it had; what ran."""
 
     contender: str
     threads: int
     loaded: int
     peak: int
     load_seconds: float
+    ran: str = ""
 
 
 @dataclass

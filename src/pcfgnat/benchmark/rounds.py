@@ -41,6 +41,9 @@ class Plan:
         for name in ("contenders", "cases", "threads"):
             if not getattr(self, name):
                 raise ValueError(f"there must be at least one of {name}, got none")
+        for case in self.cases:
+            if (known := len(self.texts[case.length])) < case.batch:
+                raise ValueError(f"a batch of {case.batch} must be of different texts, got {known}")
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {self.rounds}")
 
@@ -93,7 +96,8 @@ class _Measurement:
         if plan.judge is not None and contender.name not in quality:
             quality[contender.name] = plan.judge(worker.ask("translate", plan.texts[0])["lines"])
         loaded = worker.loaded
-        memory = Memory(contender.name, self._threads, loaded["memory"], loaded["memory"], loaded["seconds"])
+        bytes_, seconds = loaded["memory"], loaded["seconds"]
+        memory = Memory(contender.name, self._threads, bytes_, bytes_, seconds, loaded["ran"])
         self._memory[contender.name] = memory
         self._results.memory.append(memory)
         self._workers.append(worker)

@@ -17,6 +17,11 @@ USUAL_POSITIONS = 256  # of those that others have converted
 class Runner(ABC):
     """Something that can be timed."""
 
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What runs: the runtime, its precision, and whether a shortlist is used."""
+
     @abstractmethod
     def run(self, texts: Sequence[str], length: int) -> list[str]:
         """Translate texts as one batch; `length` is that of every source in tokens, 0 if they differ."""
@@ -37,9 +42,17 @@ class OurRunner(Runner):
         options = TranslateOptions(strategy=strategy, batch=MOST_SENTENCES)
         onnx = OnnxOptions(threads, exact=None if contender.shortlist is None else not contender.shortlist)
         runtime: Literal["torch", "onnx"] = "torch" if contender.runtime == "torch" else "onnx"
-        self._translator = Translator.load(contender.directory, options=options, runtime=runtime, onnx=onnx)
+        loaded = Translator.load(contender.directory, options=options, runtime=runtime, onnx=onnx)
+        self._translator = loaded.for_corpus_text()
         self._request = self._translator.request
         self._forced = contender.forced
+
+    @property
+    def description(self) -> str:
+        """What was loaded, as the model itself says."""
+        job = self._translator.job()
+        shortlist = "" if job["exact"] == "True" else ", shortlist"
+        return f"{job['runtime']} {job['precision']}{shortlist}, {job['strategy']}"
 
     def run(self, texts: Sequence[str], length: int) -> list[str]:
         """Translate; a forced translation ends at the source's length, begin and end counted in both."""
@@ -65,6 +78,13 @@ class CTranslate2Runner(Runner):
         self._positions: int = config.get("max_positions", USUAL_POSITIONS)
         self._beam = 1 if contender.decode == "greedy" else contender.beam
         self._shortlist, self._forced = bool(contender.shortlist), contender.forced
+
+    @property
+    def description(self) -> str:
+        """What CTranslate2 computes with, as it says."""
+        shortlist = ", shortlist" if self._shortlist else ""
+        search = "greedy" if self._beam == 1 else f"beam:size={self._beam}"
+        return f"ctranslate2 {self._translator.compute_type}{shortlist}, {search}"
 
     def run(self, texts: Sequence[str], length: int) -> list[str]:
         """Translate; the limit counts tokens after the first one, as many as the decoder takes steps."""

@@ -16,7 +16,7 @@ def timing_tables(results: Results) -> list[Table]:
         cases = results.cases(threads)
         groups = [[case for case in cases if case.batch == batch] for batch in _batches(cases)]
         found += [_times(results, threads, group) for group in groups]
-    return [*found, _memory(results)]
+    return [*found, *(_latencies(results, batch) for batch in _all_batches(results)), _memory(results)]
 
 
 def _batches(cases: Sequence[Case]) -> list[int]:
@@ -37,6 +37,32 @@ def _times(results: Results, threads: int, cases: Sequence[Case]) -> Table:
     return Table(["contender", *columns, "sentences/s"], rows, title=title)
 
 
+def _all_batches(results: Results) -> list[int]:
+    return _batches([case for threads in results.thread_counts() for case in results.cases(threads)])
+
+
+def _latencies(results: Results, batch: int) -> Table:
+    """Return p50 and p99 by length, a row for each contender and number of threads."""
+    counts = results.thread_counts()
+    cases = sorted({case for threads in counts for case in results.cases(threads) if case.batch == batch})
+    rows = []
+    for contender in results.contenders:
+        for threads in counts:
+            samples = [results.sample(contender.name, threads, case) for case in cases]
+            if any(sample is not None for sample in samples):
+                rows.append([contender.name, str(threads), *map(_tail, samples)])
+    columns = [f"{case.length} tokens" if case.length else "test set" for case in cases]
+    title = f"batch {batch}, by threads: ms for a batch, p50, p99 (p99/p50)"
+    return Table(["contender", "threads", *columns], rows, title=title)
+
+
+def _tail(sample: Sample | None) -> str:
+    if sample is None:
+        return NOTHING
+    timing = sample.timing
+    return f"{milliseconds(timing.median)} {milliseconds(timing.p99)} ({timing.p99 / timing.median:.2f})"
+
+
 def _cell(sample: Sample | None) -> str:
     if sample is None:
         return NOTHING
@@ -49,9 +75,9 @@ def _memory(results: Results) -> Table:
     rows = []
     for one in results.memory:
         sizes = (f"{one.loaded / 1e6:.0f}", f"{one.peak / 1e6:.0f}")
-        rows.append([one.contender, str(one.threads), *sizes, f"{one.load_seconds:.1f}"])
-    title = "memory of the process, MB, and seconds to load"
-    return Table(["contender", "threads", "loaded", "peak", "s"], rows, title=title)
+        rows.append([one.contender, str(one.threads), one.ran, *sizes, f"{one.load_seconds:.1f}"])
+    title = "what ran; memory of its process, MB, and seconds to load"
+    return Table(["contender", "threads", "runtime", "loaded", "peak", "s"], rows, title=title)
 
 
 def quality_table(results: Results, threads: int) -> Table:

@@ -39,7 +39,8 @@ class Server:
         """Load a contender, and report the time it took and the memory it uses."""
         start = time.perf_counter()
         self._runner = self._load(Contender.from_dict(contender), threads)
-        return {"seconds": time.perf_counter() - start, "memory": peak_memory()}
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "memory": peak_memory(), "ran": self._runner.description}
 
     def time(self, batches: list[list[str]], length: int, enough: float) -> dict[str, Any]:
         """Translate batches one by one until they are all done or `enough` seconds have gone."""

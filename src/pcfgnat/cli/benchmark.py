@@ -1,6 +1,7 @@
 """`pcfgnat benchmark`: how fast trained models are, side by side."""
 
 import argparse
+from itertools import chain
 from pathlib import Path
 
 from pcfgnat.cli.files import notice
@@ -11,13 +12,15 @@ Measure how long trained models take to translate a test set, from text to text,
 time. Each model runs in a separate process; they take turns, so that what disturbs the machine disturbs all
 of them. Use a quiet machine.
 
-A model is a checkpoint, an exported model or a CTranslate2 model. NAME=DIR:HOW says how to decode: a
-strategy, `shortlist` or `exact`, joined by +.
+A model is a checkpoint, an exported model or a CTranslate2 model. A checkpoint with an exported model inside
+runs on onnxruntime, as in `translate`; the report says what ran. NAME=DIR:HOW says how to decode: a
+strategy, `torch` or `onnx`, `shortlist` or `exact`, joined by +.
 """
 EXAMPLE = """\
 examples:
   pcfgnat benchmark --models pcfg=runs/pcfg/final ar=runs/ar/final:beam --data runs/data/multi30k
   pcfgnat benchmark --models a=exported:viterbi+shortlist b=ct2:greedy --data runs/data/multi30k --batches 1
+  pcfgnat benchmark --models a=runs/pcfg b=ct2:greedy --data runs/data/multi30k --threads 1,2 --lengths 10,25
   pcfgnat benchmark --report runs/benchmark
 """
 
@@ -49,15 +52,28 @@ def add_command(commands: Commands) -> None:
     add(
         "--threads",
         nargs="+",
-        type=positive,
-        default=[1],
+        type=counts,
+        default=[[1]],
         metavar="N",
-        help="numbers of threads (default: 1)",
+        help="numbers of threads, such as 1,2: latency with each (default: 1)",
+    )
+    add(
+        "--lengths",
+        nargs="+",
+        type=counts,
+        default=[],
+        metavar="N",
+        help="also latency by length: sentences of the test set of about so many tokens, such as 10,25",
     )
     add("--rounds", type=positive, default=10, metavar="N", help="turns of each model (default: 10)")
     add(
         "--seconds", type=float, default=30.0, metavar="S", help="limit for a model in one case (default: 30)"
     )
+
+
+def counts(text: str) -> list[int]:
+    """Read positive numbers, separated by commas."""
+    return [positive(number) for number in text.split(",")]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -67,6 +83,7 @@ def run(options: argparse.Namespace) -> None:
     from pcfgnat.benchmark.results import Results
     from pcfgnat.benchmark.run import Grid, trained
     from pcfgnat.evaluation import EvaluationSet
+    from pcfgnat.text import Prepared
 
     if options.report is not None:
         print(report(Results.load(options.report), options.report))
@@ -75,9 +92,11 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("--models needs --data, the prepared directory whose test set is translated")
     contenders = [parse_contender(model) for model in options.models]
     texts = EvaluationSet.prepared(options.data, "test").first(options.sentences)
-    cases = [Case(0, batch) for batch in options.batches]
-    grid = Grid(cases, options.threads, options.rounds, options.seconds)
-    results = trained(contenders, texts, grid, options.output, notice)
+    lengths, threads = (list(dict.fromkeys(chain(*lists))) for lists in (options.lengths, options.threads))
+    cases = [Case(length, batch) for batch in options.batches for length in (0, *lengths)]
+    grid = Grid(cases, threads, options.rounds, options.seconds)
+    tokenizer = Prepared.open(options.data).tokenizer
+    results = trained(contenders, texts, grid, options.output, notice, tokenizer)
     print(report(results, options.output))
     if results.settings["interrupted"]:
         raise KeyboardInterrupt

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a call: median, 95th percentile, quartiles, and the number of calls."""
+    """Seconds of a call: median, 95th and 99th percentile, quartiles, and the number of calls."""
 
     median: float
     p95: float
     low: float
     high: float
     calls: int
+    p99: float
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Timing":
         """Return the summary of some times."""
         p95, low, high = (quantile(seconds, share) for share in (0.95, 0.25, 0.75))
-        return cls(statistics.median(seconds), p95, low, high, len(seconds))
+        return cls(statistics.median(seconds), p95, low, high, len(seconds), quantile(seconds, 0.99))
 
 
 @dataclass(frozen=True)
