@@ -14,7 +14,11 @@ from pcfgnat.server.models import named_models
 
 WAITING = b'pcfgnat_waiting_texts{model="en-de"} '
 GONE = b"pcfgnat_clients_gone_total "
-LONG: dict[str, object] = {"text": ["I have a cat and a dog. " * 60] * 4}
+ANIMALS = [first + second for first in "bcdfghjklm" for second in ("at", "og", "ird", "orse", "ouse", "ish")]
+# sixty sentences a text, all different: equal ones would be translated once
+LONG: dict[str, object] = {
+    "text": [" ".join(f"{who} have a {animal}." for animal in ANIMALS) for who in ("I", "You", "We", "They")]
+}
 SHORT: dict[str, object] = {"text": ["How are you?"] * 8}
 
 

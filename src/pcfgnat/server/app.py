@@ -52,7 +52,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     },
     503: {"model": Problem, "description": "No answer in time, or the server stops; see Retry-After."},
 }
-DESCRIPTION = "Translation in one parallel step, with the parse trees that it was written with."
+DESCRIPTION = "Translation in one parallel step, with the parse trees behind it."
 LOG = logging.getLogger("pcfgnat.server")
 TAGS = ("body", "own", "libre")
 

@@ -51,6 +51,7 @@ class ServedModel:
         place = model_directory(directory)
         about = describe_model(place)
         translator = Translator.load(place, device, onnx=onnx, verifier=verifier)
+        translator.tokenizer.encode("a")  # libraries that are missing are reported before anybody asks
         if isinstance(translator.strategy, Constraining):  # kernels that are compiled before anybody waits
             translator("a", constraints=Constraints(forbid=("a",)))
         languages = (about.languages.source, about.languages.target)

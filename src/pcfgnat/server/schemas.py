@@ -265,7 +265,7 @@ class ModelFacts(BaseModel):
     """A model that can be asked."""
 
     name: str
-    kind: str = Field(description="pcfg, dag, ctc, vanilla or autoregressive")
+    kind: str = Field(description="pcfg, dag, ctc, slots, autoregressive, hybrid or another network")
     title: str
     source: str = Field(description="code of the language that it reads, if known")
     target: str = Field(description="code of the language that it writes, if known")

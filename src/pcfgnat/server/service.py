@@ -120,7 +120,7 @@ class Service:
         except ClosingError as error:
             raise HTTPException(503, "the server is about to stop", again) from error
         except TimeoutError as error:
-            message = f"there was no answer within {self.limits.timeout:g} seconds; try again later"
+            message = f"no answer within {self.limits.timeout:g} seconds; try again later"
             raise HTTPException(503, message, {"Retry-After": "5"}) from error
         except ValueError as error:
             raise HTTPException(422, str(error)) from error

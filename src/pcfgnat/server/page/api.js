@@ -1,5 +1,7 @@
 // Talks to the server. Answers are plain data; problems are errors whose message can be shown.
 
+import { askForKey, keyHeaders } from "./key.js";
+
 const TRIES = 4;
 
 // The models that there are, and the limits: { models, limits }.
@@ -9,11 +11,17 @@ export async function known() {
   return answer.json();
 }
 
-// Send a request; if the server is busy, wait as it asks for and try again. `onBusy` is told.
+// Send a request; if the server is busy, wait as it asks for and try again. `onBusy` is told. If it needs a key,
+// the user is asked for it.
 export async function post(path, body, signal, onBusy = () => {}) {
   for (let attempt = 1; ; attempt += 1) {
-    const answer = await sent(path, body, signal);
+    const key = keyHeaders();
+    const answer = await sent(path, body, key, signal);
     if (answer.ok) return answer.json();
+    if (answer.status === 401 && (await askForKey(key))) {
+      attempt -= 1;
+      continue;
+    }
     const again = Number(answer.headers.get("Retry-After"));
     if (![429, 503].includes(answer.status) || !again || attempt === TRIES) {
       throw new Error(await problem(answer));
@@ -23,8 +31,8 @@ export async function post(path, body, signal, onBusy = () => {}) {
   }
 }
 
-function sent(path, body, signal) {
-  const headers = { "Content-Type": "application/json" };
+function sent(path, body, key, signal) {
+  const headers = { "Content-Type": "application/json", ...key };
   return fetched(path, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 

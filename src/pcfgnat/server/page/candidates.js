@@ -2,19 +2,22 @@
 
 import { element } from "./dom.js";
 
-// The candidates of an answer, best first: { text, score, words, passes, parts }, where parts are what has a tree.
+// The candidates of an answer, best first: { text, score, words, passes, parts, verified }, where parts are what has a
+// tree, and verified what was drafted and verified.
 // One of a text that was split consists of the candidates of the same rank of all pieces.
 export function candidatesOf(translation) {
   const pieces = translation.parts?.length ? translation.parts : [translation];
-  return [translation, ...(translation.alternatives ?? [])].map(({ text, score, passes }, rank) => ({
-    text,
-    score,
-    words: rank ? [] : (translation.words ?? []),
-    passes: passes ?? [],
-    parts: pieces
-      .map((piece) => ({ ...(rank ? piece.alternatives[rank - 1] : piece), source: piece.source }))
-      .filter((part) => part.tree),
-  }));
+  return [translation, ...(translation.alternatives ?? [])].map(({ text, score, passes }, rank) => {
+    const own = pieces.map((piece) => ({ ...(rank ? piece.alternatives[rank - 1] : piece), source: piece.source }));
+    return {
+      text,
+      score,
+      words: rank ? [] : (translation.words ?? []),
+      passes: passes ?? [],
+      parts: own.filter((part) => part.tree),
+      verified: own.filter((part) => part.verification),
+    };
+  });
 }
 
 // A list of them; `onChoose(rank)` is called when somebody chooses one.

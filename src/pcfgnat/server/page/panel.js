@@ -9,6 +9,7 @@ import { direction, languageName } from "./language.js";
 import { nodeView } from "./node.js";
 import { confidencesOf, readTerms } from "./terms.js";
 import { passesView } from "./passes.js";
+import { roundsView } from "./rounds.js";
 import { treeView } from "./tree.js";
 
 const PAUSE = 150; // after the last change, in milliseconds
@@ -230,7 +231,7 @@ export class Panel {
     this.#showCandidate(candidates[0]);
   }
 
-  #showCandidate({ text, parts, words, passes }) {
+  #showCandidate({ text, parts, words, passes, verified }) {
     this.#closeNode();
     this.words = text.split(" ").filter(Boolean);
     this.#confidences = confidencesOf(this.words, words);
@@ -243,6 +244,9 @@ export class Panel {
     this.#find(".hint").hidden = !views.length;
     if (passes.length) {
       this.#find(".trees").append(passesView(passes, this.model.target));
+    } else if (verified.length) {
+      const rounds = verified.flatMap((part) => roundsView(part.verification, part.pieces, this.model.target));
+      this.#find(".trees").append(...rounds);
     } else if (!views.length) {
       this.#find(".trees").append(element("p", { class: "faint" }, "This model builds no trees."));
     }
