@@ -1,16 +1,27 @@
-"""Set-up of all tests: shapes and types are checked at run time, one thread, reproducible examples."""
+"""Set-up of all tests: shapes are checked at run time, one thread, reproducible examples."""
 
+from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
 import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-SOURCE = Path(__file__).parents[1] / "src"
+from tests.support.unchecked import shapes_unchecked
+
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src"
+# Tests of single parts: whole programs call the same functions far more often, and would take twice as long.
+PARTS = (
+    *("checkpoints", "decoding", "evaluation", "export", "grammar"),
+    *("networks", "nn", "objectives", "runtimes", "structures", "text"),
+)
 
 
 def checked_modules() -> list[str]:
-    """All modules but kernels and operators: what numba compiles or torch traces must not be wrapped.
+    """All modules with shapes but kernels and operators, which numba compiles or torch traces as they are.
 
     Packages are left out as well, because the hook takes whatever lies below a name.
     """
@@ -19,7 +30,16 @@ def checked_modules() -> list[str]:
         ".".join(file.with_suffix("").parts)
         for file in files
         if not {"__init__", "kernels", "operators"} & {file.stem, *file.parts}
+        and "jaxtyping" in (SOURCE / file).read_text(encoding="utf-8")
     ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Check shapes in the tests of single parts, fixtures included."""
+    part = item.path.relative_to(TESTS).parts[0] in PARTS
+    with nullcontext() if part else shapes_unchecked():
+        return (yield)
 
 
 def forget_stale_kernels() -> None:

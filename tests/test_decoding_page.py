@@ -24,6 +24,7 @@ MODELS = {
     "cmlm": "slots",
     "disco": "disco",
     "transformer": "autoregressive",
+    "hybrid": "hybrid",
 }
 
 

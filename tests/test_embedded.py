@@ -1,10 +1,12 @@
 """The model that comes with the package: small, attributed, and able to translate."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.checkpoints.checkpoint import WEIGHTS, Checkpoint
+from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.runtimes.onnx import Exported
 from pcfgnat.translator import Translator, bundled_model
 
@@ -16,16 +18,32 @@ def translator() -> Translator:
     return Translator.load()
 
 
+def shipped() -> list[Path]:
+    """What a wheel has of it; pyproject.toml leaves the weights for torch out."""
+    return [path for path in bundled_model().rglob("*") if path.is_file() and path.name != WEIGHTS]
+
+
 def test_is_small() -> None:
-    files = [path for path in Path(bundled_model()).rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 20 * MEGABYTE
+    assert sum(path.stat().st_size for path in shipped()) < 20 * MEGABYTE
+
+
+def test_does_without_weights_for_torch(tmp_path: Path) -> None:
+    for path in shipped():
+        copy = tmp_path / path.relative_to(bundled_model())
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    assert Translator.load(tmp_path)("I am tired.").text == Translator.load()("I am tired.").text
+    with pytest.raises(
+        CheckpointError, match=r"has no model.safetensors for torch, only an exported model: "
+    ):
+        Translator.load(tmp_path, runtime="torch")
 
 
 def test_says_what_it_is() -> None:
     metadata = Checkpoint.open(bundled_model()).metadata
     assert metadata.network_name == "pcfg"
     assert (metadata.languages.source, metadata.languages.target) == ("en", "de")
-    card = (Path(bundled_model()) / "README.md").read_text(encoding="utf-8")
+    card = (bundled_model() / "README.md").read_text(encoding="utf-8")
     assert "tatoeba.org" in card
     assert "CC-BY 2.0 FR" in card
 

@@ -30,6 +30,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "imputer": {"name": "imputer"},
     "disco": {"name": "disco"},
     "flowseq": {"name": "flowseq"},
+    "hybrid": {**GLANCING, "name": "hybrid"},
 }
 RECORDED = {
     "autoregressive": [3.288892, 3.027352, 3.072308, 2.876685, 2.77318],
@@ -41,6 +42,7 @@ RECORDED = {
     "imputer": [2.61945, 2.389369, 5.304002, 2.934644, 4.581715],
     "disco": [3.451173, 3.493708, 3.37507, 3.14251, 3.3383],
     "flowseq": [13.64262, 73.95403, 92.50625, 52.17569, 54.51178],
+    "hybrid": [6.06134, 5.944645, 5.578642, 5.849204, 5.991944],
 }
 # two unequal batches, each of sources and targets
 BATCHES = [

@@ -27,6 +27,7 @@ LAYERS = (
 )
 FRONT_DOOR = "pcfgnat.translator.Translator"  # `from pcfgnat import Translator`, imported when asked for
 SHARED_BY_NETWORKS = {"base", "canvas", "emissions", "predicted"}
+MADE_OF_NETWORKS = {"hybrid"}
 LIBRARY_MAY_USE = {"pcfgnat", "torch", "numpy", "numba", "triton", "jaxtyping"}
 
 
@@ -78,7 +79,7 @@ def allowed(module: str, name: str) -> bool:
     if module == "pcfgnat" and name == FRONT_DOOR:
         return True
     if importer[1] == "networks" and imported[1] == "networks":
-        return importer[2] == "" or imported[2] in SHARED_BY_NETWORKS
+        return importer[2] in {"", *MADE_OF_NETWORKS} or imported[2] in SHARED_BY_NETWORKS
     if importer[1] == imported[1]:
         return True
     if importer[1] == "structures":

@@ -15,13 +15,18 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def test_links_of_the_long_description_are_absolute_and_their_files_exist() -> None:
-    program = "import setup; print(setup.absolute_readme())"
+def index_readme(source: str | None) -> str:
+    """Return the README as a package index gets it."""
+    program = f"import setup; print(setup.index_readme(open('README.md').read(), {source!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    links = [link for link in LINK.findall(done.stdout) if not link.startswith("#")]
-    source = PROJECT["urls"]["Source"]
+    return done.stdout
+
+
+def test_links_of_the_long_description_are_absolute_and_their_files_exist() -> None:
+    source = "https://example.org/pcfgnat"
+    links = [link for link in LINK.findall(index_readme(source)) if not link.startswith("#")]
     own = [link for link in links if link.startswith(source)]
     assert own
     assert all(link.startswith("https://") for link in links)
@@ -29,6 +34,17 @@ def test_links_of_the_long_description_are_absolute_and_their_files_exist() -> N
         path = re.sub(r"^/(?:raw|blob)/main/|#.*$", "", link.removeprefix(source))
         assert (ROOT / path).exists(), link
     assert f"{source}/raw/main/docs/pictures/tree.svg" in own
+
+
+def test_without_a_public_address_no_link_is_broken() -> None:
+    text = index_readme(None)
+    assert [link for link in LINK.findall(text) if not link.startswith(("#", "https://"))] == []
+    assert "The tree behind a translation" not in text
+    assert "docs/results.md" in text  # as text
+
+
+def test_addresses_of_the_project_are_real() -> None:
+    assert not [url for url in PROJECT.get("urls", {}).values() if ".invalid" in url or "example" in url]
 
 
 def test_the_citation_names_this_version() -> None:

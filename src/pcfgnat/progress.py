@@ -1,5 +1,6 @@
 """How much is said beside results: progress bars, and the verbosity that the command line sets."""
 
+import sys
 from contextvars import ContextVar
 from enum import IntEnum
 from typing import Any
@@ -39,6 +40,11 @@ def progress_bar(
         disable=True if hidden or is_quiet() else None,
         leave=False,
     )
+
+
+def is_shown() -> bool:
+    """Return whether bars are seen by anybody, so that it is worth while to count what is to be done."""
+    return sys.stderr.isatty() and not is_quiet()
 
 
 def activity(label: str) -> Any:

@@ -354,7 +354,7 @@ def test_evaluate_names_what_is_wrong(world: World, tmp_path: Path, capsys: Capt
     assert "models need source text to translate" in error(
         capsys, "evaluate", world.teacher, "--reference", two
     )
-    assert "there is no" in error(capsys, "evaluate", tmp_path / "x", "--reference", two)
+    assert "does not exist" in error(capsys, "evaluate", tmp_path / "x", "--reference", two)
     assert "twice" in error(capsys, "evaluate", two, two, "--reference", two)
     assert "must be either --data" in error(capsys, "evaluate", two)
     assert "must look like" in error(capsys, "evaluate", two, "--reference", two, "--sweep", "a:b")

@@ -97,9 +97,8 @@ def kill_often(world: World, place: Path, command: str, kills: int, lines: int) 
     return killed(arguments, tuple(suffixes.split(" ")), place, kills, seed=len(command))
 
 
-@pytest.mark.parametrize("command", JOBS)
-def test_three_kills(world: World, tmp_path: Path, command: str) -> None:
-    kill_often(world, tmp_path, command, 3, 10)
+def test_a_kill(world: World, tmp_path: Path) -> None:
+    kill_often(world, tmp_path, "translate", 1, 6)
 
 
 @pytest.mark.slow
@@ -114,7 +113,12 @@ def test_twenty_kills(world: World, tmp_path: Path, command: str, capsys: pytest
 
 def interrupted(command: list[str], record: Path) -> int:
     """Interrupt a command as soon as it has written its record; return how it ended."""
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    try:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    with process:
         assert process.stderr is not None
         while process.poll() is None and not record.exists():
             time.sleep(0.01)
@@ -127,6 +131,7 @@ def interrupted(command: list[str], record: Path) -> int:
 def test_interrupted_distilling_goes_on(world: World, tmp_path: Path) -> None:
     source = write_lines(tmp_path / "source.de", [text for text, _ in short_sentences(20)] * 20)
     options = ["--decode", "greedy", "--chunk", "2", "--model", str(world.teacher), "--input", str(source)]
+    options += ["--runtime", "torch"]  # the slowest: CTranslate2 may be done before the signal comes
     for attempt in range(3):  # on a busy machine the signal may come too late
         cut = tmp_path / f"cut{attempt}"
         record = tmp_path / f"cut{attempt}.distill.toml"

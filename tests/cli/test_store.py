@@ -1,18 +1,21 @@
 """`pcfgnat evaluate --tune-on valid --store`: the β that was found becomes the model's own."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from pcfgnat.checkpoints.checkpoint import Checkpoint
-from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.checkpoints.checkpoint import Checkpoint, describe, save_checkpoint
+from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults
 from pcfgnat.checkpoints.storing import store_length_penalty
 from pcfgnat.cli import main
 from pcfgnat.export.onnx import export_onnx
+from pcfgnat.networks import HybridConfig, HybridNetwork
 from pcfgnat.runtimes.onnx.exported import Exported
 from pcfgnat.translator import Translator
 from tests.cli.conftest import World
+from tests.runtimes.models import SHALLOW
 from tests.text.bilingual import tree
 
 Capture = pytest.CaptureFixture[str]
@@ -50,6 +53,27 @@ def test_it_is_stored_in_the_checkpoint_and_in_its_export(world: World, model: P
     assert Translator.load(model).request.length_penalty == 0.7
     assert Translator.load(model, runtime="torch").request.length_penalty == 0.7
     assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def test_the_weight_of_rescore_is_stored_with_its_strategy(
+    world: World, tmp_path: Path, capsys: Capture
+) -> None:
+    place, tokenizer = tmp_path / "model", Checkpoint.open(world.grammar).tokenizer
+    network = HybridNetwork(HybridConfig(SHALLOW, upsampling=2), tokenizer.vocabulary_size)
+    metadata = describe("hybrid", network.config, network.vocabulary, DecodingDefaults("verify"))
+    save_checkpoint(place, network, tokenizer, metadata)
+    options = ["--data", str(world.prepared), "--tune-on", "valid", "--sweep", "0.7", "--limit", "2"]
+    decode = ["--decode", "rescore:size=2"]
+    assert main(["evaluate", str(place), *options, *decode, "--store"]) == 0
+    stored = Checkpoint.open(place).metadata.decoding
+    assert re.fullmatch(r"rescore:size=2,weight=[01]\.\d", stored.strategy)
+    assert stored.length_penalty == 0.7
+    assert f"stored β = 0.7 and {stored.strategy} in {place}" in capsys.readouterr().err
+    assert f"- strategy: {stored.strategy}\n" in (place / "README.md").read_text()
+    assert Translator.load(place).strategy.name == "rescore"
+    pair = ["--verifier", str(world.teacher), "--store"]
+    assert main(["evaluate", str(place), *options, *pair]) != 0
+    assert "--store must come without --verifier" in capsys.readouterr().err
 
 
 def test_an_exported_model_alone(model: Path) -> None:
@@ -95,7 +119,10 @@ def test_no_model(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--store"], "--store must come with --tune-on"),
-        (["--store", "--tune-on", "valid", "--decode", "greedy"], "--store must come without --decode"),
+        (
+            ["--store", "--tune-on", "valid", "--decode", "greedy"],
+            "--store must come without --decode, other than rescore",
+        ),
     ],
 )
 def test_refused(world: World, options: list[str], message: str, capsys: Capture) -> None:

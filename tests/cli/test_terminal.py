@@ -95,7 +95,7 @@ def test_a_person_is_asked_line_by_line(world: World) -> None:
         assert terminal.finish().strip() == ""
 
 
-@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("quiet", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_prompt_does_not_go_into_a_file_and_quiet_has_none(
     world: World, tmp_path: Path, quiet: bool
 ) -> None:
@@ -109,7 +109,7 @@ def test_the_prompt_does_not_go_into_a_file_and_quiet_has_none(
     assert "lines" not in seen  # no bar between the lines
 
 
-@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("quiet", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_prepare_shows_rate_and_time_left(world: World, tmp_path: Path, quiet: bool) -> None:
     pairs = ("--train", world.root / "train", "--source", "de", "--target", "zh", "--vocabulary-size", "150")
     quietly = ["-q"] if quiet else []

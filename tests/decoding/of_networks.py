@@ -12,6 +12,7 @@ STRATEGIES: dict[str, tuple[str, ...]] = {
     "disco": ("greedy", "sample", "mask-predict", "update-all", "easy-first"),
     "autoregressive": ("beam", "greedy", "sample"),
     "flowseq": ("greedy", "sample"),
+    "hybrid": (*STRUCTURED, "beam", "verify", "rescore"),
 }
 PAIRS = [(name, strategy) for name, known in STRATEGIES.items() for strategy in known]
 SEARCHES = [
@@ -26,4 +27,10 @@ SEARCHES = [
 # those whose tokens are not all predicted by one pass over an empty canvas
 REFINED = ("mask-predict", "update-all", "easy-first", "imputation")
 # those that compare all lengths
-BY_LENGTH = [pair for pair in PAIRS if pair[1] in ("viterbi", "joint-viterbi")]
+BY_LENGTH = [pair for pair in PAIRS if pair[1] in ("viterbi", "joint-viterbi") and pair[0] != "hybrid"]
+
+
+def has_tree(name: str, strategy: str) -> bool:
+    """Whether a translation comes with its derivation; what the reader of a hybrid writes has none."""
+    written = name == "hybrid" and strategy in ("greedy", "sample", "beam", "verify")
+    return "viterbi" in STRATEGIES[name] and not written

@@ -1,20 +1,27 @@
 """No word twice in a row: exact on the lattice, against all sentences, in every runtime."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
+from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.decoding import Request, Viterbi, parse_strategy, strategy_text
+from pcfgnat.decoding.constraints import Constraints
 from pcfgnat.export.onnx import export_onnx
 from pcfgnat.grammar.repeats import repeated_words
+from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.networks import CanvasNetwork, DAGConfig, DAGNetwork, PCFGConfig, PCFGNetwork
 from pcfgnat.networks.emissions import translation_distribution
 from pcfgnat.runtimes.onnx import Exported, onnx_runtime
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.structures import Padded
+from pcfgnat.text import SubwordTokenizer
+from pcfgnat.translator import Translator
+from pcfgnat.translator.demands import repeat_notes
 from tests.runtimes.models import save_model
 from tests.runtimes.test_onnx import assert_same, sources
 from tests.support.decoded import swept, translated
@@ -105,3 +112,29 @@ def test_onnxruntime_finds_the_same(name: str, tmp_path: Path) -> None:
 def test_is_off_and_unwritten_by_default() -> None:
     assert strategy_text(Viterbi()) == "viterbi"
     assert strategy_text(Viterbi(no_repeat=True)) == "viterbi:no_repeat=true"
+
+
+def test_repeats_that_remain_are_noted() -> None:
+    """Of constraints that ask for them, and where a search found nothing without."""
+    tokenizer, runtime = SubwordTokenizer(b"a\nb\nc"), torch_runtime(stuttering("dag", 0))
+    translator = Translator(runtime, tokenizer, DecodingDefaults("joint-viterbi:no_repeat=true", 2.0))
+    plain = translator("b c b")
+    assert "a a" not in plain.text
+    assert plain.notes == ()
+    options = replace(translator.options, constraints=Constraints(require=("a a",)))
+    forced = translator.with_options(options)("b c b")
+    assert "a a" in forced.text
+    assert forced.notes == (
+        "words are repeated in spite of no_repeat: it is not applied together with constraints",
+    )
+    stuttered, fluent = (
+        Hypothesis(ids, -1.0, tuple(range(4))) for ids in ((BOS, 4, 4, EOS), (BOS, 4, 5, EOS))
+    )
+    asked = (Viterbi(no_repeat=True), Request())
+    assert repeat_notes(*asked, stuttered, constrained=False) == (
+        "words are repeated in spite of no_repeat: nothing without was found",
+    )
+    assert repeat_notes(*asked, fluent, constrained=True) == ()
+    assert repeat_notes(Viterbi(), Request(), stuttered, constrained=True) == ()
+    ends = Request(word_starts=frozenset({5}))  # 4 is no word by itself
+    assert repeat_notes(asked[0], ends, stuttered, constrained=False) == ()

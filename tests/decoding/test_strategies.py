@@ -40,6 +40,7 @@ from pcfgnat.grammar.canvas import Framing
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import (
+    DraftsReader,
     FramesReader,
     LatentsReader,
     Runtime,
@@ -102,6 +103,9 @@ class OnlySteps(Bare):
 
 class Both(OnlyTables, OnlySteps):
     """Grammars that propose and a model that reads."""
+
+    def read_drafts(self, sources: Sources) -> DraftsReader:
+        raise NotImplementedError
 
 
 class OnlySearches(Bare):

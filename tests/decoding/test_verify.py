@@ -168,6 +168,20 @@ def test_rescoring_equals_enumeration(chain_length: int, depth: int, weight: flo
     assert all(one.tree is not None and one.tree.tokens == one.ids for one in found)
 
 
+def test_all_weights_come_from_one_decoding() -> None:
+    reader, sources = TableSteps(), [[8], [9], [11]]
+    pair = Paired(alone(grammar_of(5, 1, [5, 4, 3], seed=7), 3), reader)
+    request = Request(length_penalty=0.8, max_length=6)
+    weights = (0.0, 0.3, 0.7, 1.0)
+    found = Rescore(size=6).weigh(pair, sources, request, weights)
+    assert len(reader.steppers) == 1
+    for place, weight in enumerate(weights):
+        expected = Rescore(size=6, weight=weight).decode(pair, sources, request)
+        assert [[own[place]] for own in found] == expected
+    assert any(len({one.ids for one in own}) > 1 for own in found)
+    assert Rescore().weigh(pair, [], request, weights) == []
+
+
 def test_networks_are_rescored_by_their_likelihood() -> None:
     reader, sources = autoregressive(), sentences(7, 2, 5)
     pair = Paired(torch_runtime(made("pcfg")), torch_runtime(reader))  # type: ignore[arg-type]

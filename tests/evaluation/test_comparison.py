@@ -9,11 +9,20 @@ import pytest
 from pcfgnat.checkpoints.checkpoint import Checkpoint, save_checkpoint
 from pcfgnat.checkpoints.metadata import Languages
 from pcfgnat.cli import main
-from pcfgnat.evaluation import Comparison, EvaluationSet, Measures, choose_measures, measures_for, parse_betas
+from pcfgnat.decoding import DecodingError
+from pcfgnat.evaluation import (
+    Comparison,
+    EvaluationSet,
+    Measures,
+    choose_measures,
+    measures_for,
+    parse_betas,
+    render,
+)
 from pcfgnat.text import Prepared
 from pcfgnat.training.config import TrainingError, ValidationConfig
 from pcfgnat.training.validation import Validator
-from pcfgnat.translator import Translator
+from pcfgnat.translator import TranslateOptions, Translator
 from tests.cli.conftest import World
 
 FILES = EvaluationSet("files", ["a b c d"])
@@ -64,6 +73,24 @@ def test_beta_is_tuned_elsewhere(world: World) -> None:
     assert system.length_penalty == max(system.sweep, key=lambda point: point.bleu).length_penalty
     assert len(lines["a"]) == 2
     assert system.significance is None
+
+
+def test_the_weight_of_rescore_is_tuned_before_beta(world: World) -> None:
+    test, valid = (EvaluationSet.prepared(world.prepared, split).first(3) for split in ("test", "valid"))
+    comparison = Comparison(test, measures_for("zh"), (0.5, 1.5), tuning=valid)
+    options = TranslateOptions(strategy="rescore:size=3,weight=0.55")
+    pair = Translator.load(world.grammar, options=options, verifier=world.teacher)
+    report, _ = comparison.run({"a": world.grammar}, lambda path: pair)
+    (system,) = report.systems
+    assert [point.weight for point in system.weights] == [i / 10 for i in range(11)]
+    best = max(system.weights, key=lambda point: point.bleu)
+    assert system.settings == f"rescore:size=3,weight={best.weight}"
+    columns = pair.weigh(valid.source_for(pair.tokenizer), [best.weight])
+    assert best.bleu == measures_for("zh").bleu(columns[0], valid.reference)[0]
+    assert "a, weight varied on valid" in render(report)
+    assert [point.length_penalty for point in system.sweep] == [0.5, 1.5]
+    with pytest.raises(DecodingError, match="weights are those of rescore, got viterbi"):
+        Translator.load(world.grammar).weigh(["a"], [1.0])
 
 
 def test_values_of_beta() -> None:

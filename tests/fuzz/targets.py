@@ -42,6 +42,7 @@ from pcfgnat.text import (
     write_corpus,
 )
 from pcfgnat.text.glossary import read_glossary, terms_in
+from pcfgnat.text.pipeline import RawSteps
 from pcfgnat.training.recipe import resolve_recipe
 from pcfgnat.training.record.logs import CsvLog
 from pcfgnat.training.record.state import RunState, StateStore
@@ -187,6 +188,17 @@ class Subwords(Target):
         use(SubwordTokenizer(content))
 
 
+class Codes(Target):
+    def seeds(self) -> list[bytes]:
+        return [
+            b"#version: 0.2\nl \xc3\xa4\nl\xc3\xa4 u\nf t</w>\nx x\n",
+            b"e r\nr </w>\n< /w>\nB \xc3\xa4\n",
+        ]
+
+    def check(self, content: bytes) -> None:
+        use(SubwordTokenizer("e@@\nx@@\nBär\n".encode(), steps=RawSteps(content)).for_raw_text())
+
+
 class Text(Target):
     def seeds(self) -> list[bytes]:
         plain = "".join(f"{source}\n" for source, _ in sentences(5)).encode()
@@ -297,7 +309,7 @@ class Glossary(Target):
 
 TARGETS: tuple[type[Target], ...] = (
     *(Config, Metadata, OldMetadata, ExportedMetadata, ExportedTable, StrategyText, Weights),
-    *(SentencePiece, Subwords, Text, Tree, Corpus, Log, State, Record, Glossary),
+    *(SentencePiece, Subwords, Codes, Text, Tree, Corpus, Log, State, Record, Glossary),
 )
 
 

@@ -68,9 +68,15 @@ def forked(errors: Path) -> Iterator[Forked]:
 
 
 def serve() -> None:
-    import sacrebleu  # noqa: F401 (so that no child has to)
+    import numba  # noqa: F401 (so that no child has to)
+    import sacrebleu  # noqa: F401
     import torch
     import tqdm  # noqa: F401
+
+    import pcfgnat.cli
+    import pcfgnat.runtimes.torch
+    import pcfgnat.training
+    import pcfgnat.translator  # noqa: F401
 
     torch.set_num_threads(1)
     for line in sys.stdin:

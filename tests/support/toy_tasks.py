@@ -37,10 +37,29 @@ class ToyTask:
         return (FIRST_WORD + steps.cumsum(0) % self.words).tolist()
 
 
+@dataclass(frozen=True)
+class BothTasks(ToyTask):
+    """Copying and reversing in turn; the first word says which, and stays where it is."""
+
+    @property
+    def vocabulary(self) -> int:
+        return FIRST_WORD + self.words + 2
+
+    def batch(self, sentences: int, generator: torch.Generator) -> Batch:
+        sources, targets = [], []
+        for number in range(sentences):
+            sentence, backwards = self._sentence(generator), number % 2
+            task = FIRST_WORD + self.words + backwards
+            sources.append([task, *sentence])
+            targets.append([task, *(sentence[::-1] if backwards else sentence)])
+        return Batch(Padded.from_lists(_ended(sources)), Padded.from_lists(_ended(targets)))
+
+
 COPY = ToyTask(reverse=False)
 REVERSE = ToyTask(reverse=True)
 SHORT_COPY = ToyTask(reverse=False, words=8, longest=5)
 SHORT_REVERSE = ToyTask(reverse=True, words=8, longest=5)
+BOTH = BothTasks(reverse=True, words=6, longest=4)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
@@ -21,6 +21,8 @@ from pcfgnat.networks import (
     DiscoNetwork,
     FlowSeqConfig,
     FlowSeqNetwork,
+    HybridConfig,
+    HybridNetwork,
     ImputerNetwork,
     Network,
     PCFGConfig,
@@ -65,7 +67,7 @@ CANVAS: dict[str, Builder] = {
     "imputer": lambda t, copy: ImputerNetwork(CTCConfig(t, copy), VOCABULARY),
     "disco": lambda t, copy: DiscoNetwork(DiscoConfig(t, copy), VOCABULARY),
 }
-NAMES = [*CANVAS, "autoregressive", "flowseq"]
+NAMES = [*CANVAS, "autoregressive", "flowseq", "hybrid"]
 
 GLANCING = Likelihood(Glancing(0.5, 0.1))  # of the paper
 
@@ -100,9 +102,21 @@ def flowseq(transformer: TransformerConfig = UNDROPPED, seed: int = 0) -> FlowSe
     return network
 
 
+def hybrid(
+    drafter: Literal["pcfg", "dag"] = "pcfg", transformer: TransformerConfig = DEEPER, seed: int = 0
+) -> HybridNetwork:
+    """A network that drafts by one layer and reads by another number of them."""
+    torch.manual_seed(seed)
+    size, depth = replace(transformer, layers_decoder=1), 1 if drafter == "pcfg" else 0
+    config = HybridConfig(size, True, 2, depth, LINKS, drafter, layers_reader=2)
+    return opinionated(HybridNetwork(config, VOCABULARY))
+
+
 def any_network(name: str) -> Network:
     if name == "flowseq":
         return flowseq()
+    if name == "hybrid":
+        return hybrid()
     return autoregressive() if name == "autoregressive" else made(name)
 
 

@@ -38,6 +38,7 @@ def score(network: Network, task: ToyTask, objective: Ngrams) -> float:
     return -objective.loss(network.eval(), batch, 1.0).value.item()
 
 
+@pytest.mark.slow  # the default suite has `test_recipes_learn.py`
 @shapes_unchecked()
 @pytest.mark.parametrize("name", ["pcfg", "dag"])
 @either_task

@@ -127,6 +127,7 @@ def test_kernels_that_were_compiled_ahead_are_used(installed: Path) -> None:
         shutil.rmtree(ahead)
 
 
+@pytest.mark.slow  # compiles more kernels than `translate` does, before it answers
 def test_serve_runs(installed: Path) -> None:
     command = [*NOBODY, str(PYTHON), "-m", "pcfgnat", "serve", "--port", "0"]
     with subprocess.Popen(

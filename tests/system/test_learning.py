@@ -1,6 +1,7 @@
 """Every network, through its objective and every strategy that searches, learns to copy and to reverse."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 import torch
@@ -16,6 +17,8 @@ from pcfgnat.networks import (
     DiscoNetwork,
     FlowSeqConfig,
     FlowSeqNetwork,
+    HybridConfig,
+    HybridNetwork,
     ImputerNetwork,
     Network,
     PCFGConfig,
@@ -25,7 +28,7 @@ from pcfgnat.networks import (
 )
 from pcfgnat.nn import LinkConfig
 from pcfgnat.nn.flow import FlowConfig
-from pcfgnat.objectives import CrossEntropy, Disco, FlowSeq, Imputer, Likelihood, Objective
+from pcfgnat.objectives import CrossEntropy, Disco, FlowSeq, Glancing, Hybrid, Imputer, Likelihood, Objective
 from tests.support.toy_tasks import (
     COPY,
     REVERSE,
@@ -41,6 +44,7 @@ from tests.support.zoo import GLANCING, LARGER
 
 LINKS = LinkConfig(4)
 STRUCTURED = ("viterbi", "joint-viterbi", "lookahead", "greedy")
+pytestmark = pytest.mark.slow  # the default suite has `test_recipes_learn.py`
 either_task = pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE], ids=["copy", "reverse"])
 
 
@@ -97,7 +101,23 @@ def test_the_imputer_learns_from_ctc_on(task: ToyTask) -> None:
         assert exact_match(network, strategy, task, sentences=100) >= 0.95, strategy
 
 
-@pytest.mark.slow  # flows are many small products: half a minute
+@shapes_unchecked()
+@pytest.mark.parametrize(
+    ("drafter", "task"),
+    [("pcfg", SHORT_COPY), pytest.param("dag", SHORT_REVERSE, marks=pytest.mark.slow)],
+    ids=["pcfg", "dag"],
+)
+def test_both_heads_of_a_hybrid_learn(drafter: Literal["pcfg", "dag"], task: ToyTask) -> None:
+    torch.manual_seed(0)
+    size, depth = replace(LARGER, layers_decoder=1), 1 if drafter == "pcfg" else 0
+    config = HybridConfig(size, upsampling=2, prefix_depth=depth, rules=LINKS, drafter=drafter)
+    network = HybridNetwork(config, task.vocabulary)
+    steps = 250 if drafter == "pcfg" else 400
+    train(network, Hybrid(Glancing(0.5, 0.1)), task, Training(steps, rate=3e-3, sentences=24, warm_up=30))
+    for strategy in ("joint-viterbi", "greedy", "verify", "rescore:size=3"):
+        assert exact_match(network, strategy, task, sentences=60) >= 0.96, strategy
+
+
 @shapes_unchecked()
 def test_flowseq_learns_to_copy() -> None:
     torch.manual_seed(0)

@@ -17,6 +17,7 @@ FIRST, THEN = Training(200, rate=3e-3, sentences=24, warm_up=30), Training(30, r
 either_task = pytest.mark.parametrize("task", [SHORT_COPY, SHORT_REVERSE], ids=["copy", "reverse"])
 
 
+@pytest.mark.slow  # the default suite has `test_recipes_learn.py`
 @shapes_unchecked()
 @pytest.mark.parametrize(
     ("objective", "strategies"),

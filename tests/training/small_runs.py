@@ -45,7 +45,7 @@ def settings(data: Path, output: Path, *changes: str) -> dict[str, Any]:
         "validation": {"every": 5},
     }
     changed = override(plain, changes)
-    own = {"autoregressive": "cross_entropy", "flowseq": "flowseq"}
+    own = {"autoregressive": "cross_entropy", "flowseq": "flowseq", "hybrid": "hybrid"}
     likely = own.get(changed["network"]["name"], "likelihood")
     return {**changed, "objective": {"name": likely, **changed["objective"]}}
 

@@ -4,6 +4,8 @@ import faulthandler
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -173,6 +175,42 @@ def test_bfloat16_that_kills(monkeypatch: pytest.MonkeyPatch, number: int | None
     monkeypatch.setattr(hardware, "_multiply_and_exit", die)  # few machines do it by themselves
     with pytest.raises(TrainingError, match=f"bfloat16 does not work on this CPU: .* ended with {shown}"):
         hardware.probe_bfloat16()
+
+
+def test_the_cache_of_products_by_shape_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(hardware.CACHED_PRODUCTS, "7")
+    hardware.bound_memory()
+    assert os.environ[hardware.CACHED_PRODUCTS] == "7"  # the user's own choice
+    monkeypatch.delenv(hardware.CACHED_PRODUCTS)
+    hardware.bound_memory()
+    assert os.environ[hardware.CACHED_PRODUCTS] == "64"
+
+
+MANY_SHAPES = """
+import sys, torch
+from pathlib import Path
+from pcfgnat.training.hardware import bound_memory
+if sys.argv[1] == "bounded":
+    bound_memory()
+torch.set_num_threads(1)
+layer = torch.nn.Linear(384, 1536)
+for rows in range(200, 2600, 16):
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(torch.ones(rows, 384)).float().sum().backward()
+print(int(Path("/proc/self/statm").read_text().split()[1]) * 4 // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_many_shapes_in_bfloat16_take_little_memory() -> None:
+    grown = {
+        kind: int(subprocess.check_output([sys.executable, "-c", MANY_SHAPES, kind], text=True))
+        for kind in ("bounded", "unbounded")
+    }
+    if grown["unbounded"] < 700:
+        pytest.skip(f"this processor compiles no large products: {grown['unbounded']} MB")
+    assert grown["bounded"] < 0.8 * grown["unbounded"], grown
 
 
 def test_gradients_that_are_never_finite_end_the_run(data: Path, tmp_path: Path) -> None:

@@ -60,8 +60,10 @@ def killed(data: Path, place: Path, kills: int, seed: int, *changes: str) -> tup
     return finished, said.count("resuming ")
 
 
-def test_four_kills(data: Path, tmp_path: Path) -> None:
-    killed(data, tmp_path, 4, 1, *EVERYTHING, "steps=8", "validation.every=3")
+@pytest.mark.slow  # the default suite has one in test_resume.py
+@pytest.mark.timeout(900)
+def test_three_kills(data: Path, tmp_path: Path) -> None:
+    killed(data, tmp_path, 3, 1, *EVERYTHING, "steps=7", "validation.every=3")
 
 
 @pytest.mark.slow

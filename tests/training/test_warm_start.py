@@ -9,13 +9,24 @@ import torch
 from pcfgnat.checkpoints.checkpoint import describe, save_checkpoint
 from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.checkpoints.weights import own_weights
-from pcfgnat.networks import AutoregressiveConfig, AutoregressiveNetwork, CTCConfig, CTCNetwork
+from pcfgnat.networks import (
+    AutoregressiveConfig,
+    AutoregressiveNetwork,
+    CTCConfig,
+    CTCNetwork,
+    HybridConfig,
+    HybridNetwork,
+    Network,
+    PCFGConfig,
+    PCFGNetwork,
+)
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.text import SubwordTokenizer
 from pcfgnat.training import TrainingError
 from pcfgnat.training.warm_start import origins, warm_start
 
 TOKENIZER = SubwordTokenizer(b"one\ntwo\nthree\nfour")
+WIDEN = "{}coder.layers.{}.feed_forward.widen.weight"
 LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(.+)")
 
 
@@ -106,3 +117,60 @@ def test_another_tokenizer_is_refused(deep: Path) -> None:
     other = SubwordTokenizer(b"one\ntwo\nthree\nfive")
     with pytest.raises(TrainingError, match="warm_start must have the tokenizer of the data"):
         warm_start(student(1, 1), deep, other, print)
+
+
+def hybrid() -> HybridNetwork:
+    torch.manual_seed(3)
+    config = HybridConfig(transformer(4, 1), copy_input=True, upsampling=2, layers_reader=2)
+    return HybridNetwork(config, TOKENIZER.vocabulary_size)
+
+
+def grammar() -> PCFGNetwork:
+    torch.manual_seed(4)
+    return PCFGNetwork(PCFGConfig(transformer(4, 2), True, upsampling=2), TOKENIZER.vocabulary_size)
+
+
+def saved(place: Path, name: str, network: Network) -> Path:
+    metadata = describe(name, network.config, network.vocabulary, DecodingDefaults(network.default_strategy))
+    save_checkpoint(place / name, network, TOKENIZER, metadata)
+    return place / name
+
+
+def test_a_hybrid_takes_both_heads_from_a_teacher(deep: Path) -> None:
+    network, said = hybrid(), list[str]()
+    warm_start(network, deep, TOKENIZER, said.append)
+    own, given = own_weights(network), own_weights(teacher(3, 3))
+    assert torch.equal(own[WIDEN.format("en", 3)], given[WIDEN.format("en", 2)])
+    for layer, origin in ((0, 0), (1, 2)):
+        assert torch.equal(own["reader." + WIDEN.format("de", layer)], given[WIDEN.format("de", origin)])
+    assert torch.equal(own["drafter." + WIDEN.format("de", 0)], given[WIDEN.format("de", 1)])
+    positions = "embeddings.target_positions.weight"
+    assert torch.equal(own[f"reader.{positions}"], given[positions])
+    left = set(said[0].split("; unchanged: ")[1].split(", "))
+    assert left == {positions, *(name for name in own if ".rules." in name or ".copy." in name)}
+
+
+def test_a_hybrid_takes_its_lattice_from_a_grammar(tmp_path: Path) -> None:
+    network, origin, said = hybrid(), grammar(), list[str]()
+    warm_start(network, saved(tmp_path, "pcfg", origin), TOKENIZER, said.append)
+    own, given = own_weights(network), own_weights(origin)
+    for name, tensor in own.items():
+        bare = name.removeprefix("drafter.")
+        if not name.startswith("reader.") and "decoder" not in name:
+            assert torch.equal(tensor, given[bare]), name
+    assert torch.equal(own["drafter." + WIDEN.format("de", 0)], given[WIDEN.format("de", 1)])
+    assert torch.equal(own["reader." + WIDEN.format("de", 1)], given[WIDEN.format("de", 1)])
+    assert said[0].endswith("; unchanged: reader.embeddings.target_positions.weight")  # a canvas is longer
+
+
+def test_a_head_of_a_hybrid_is_taken_by_a_network_of_its_kind(tmp_path: Path) -> None:
+    origin = hybrid()
+    place, given = saved(tmp_path, "hybrid", origin), own_weights(origin)
+    for network, head in ((grammar(), "drafter"), (teacher(4, 2), "reader")):
+        said = list[str]()
+        count = warm_start(network, place, TOKENIZER, said.append)
+        own = own_weights(network)
+        assert count == len(own), said
+        for layer in range(2):
+            source = given[f"{head}." + WIDEN.format("de", layer if head == "reader" else 0)]
+            assert torch.equal(own[WIDEN.format("de", layer)], source)

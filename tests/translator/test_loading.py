@@ -40,7 +40,7 @@ def test_the_bundled_model_or_a_clear_error(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(CheckpointError, match=r"must be a checkpoint, but it has no checkpoint\.toml"):
         Translator.load(tmp_path)
     monkeypatch.setattr("pcfgnat.translator.loading.BUNDLED", tmp_path / "none")
-    with pytest.raises(CheckpointError, match="name a model: this package has none of its own in"):
+    with pytest.raises(CheckpointError, match="name a model: this package has no bundled one in"):
         Translator.load()
 
 

@@ -64,7 +64,9 @@ def test_order_and_empty_lines_stay(batch: int, window: int) -> None:
 
 def test_batches_are_bounded_in_tokens() -> None:
     translator = made(options=TranslateOptions(batch_tokens=21))
-    translator(["one two three four five"] * 10)  # 7 tokens each
+    translator(
+        [f"one two three {left} {right}" for left in WORDS[:5] for right in WORDS[:2]]
+    )  # 7 tokens each
     assert isinstance(translator.runtime, Echo)
     assert translator.runtime.batches == [3, 3, 3, 1]
 

@@ -127,7 +127,7 @@ def _known(path: Path) -> list[Outcome]:
         data = json.loads(path.read_bytes())
         return [from_dict(Outcome, row, "outcomes") for row in (*data["outcomes"], *data["others"])]
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is damaged: {error}; move it away to judge all cells anew") from error
+        raise ConfigError(f"{path} is damaged: {error}; move it away to judge all cells again") from error
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.decoding import Request, Strategy, parse_strategy
 from pcfgnat.evaluation.evaluation_set import IdPair
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.networks import Batch, CanvasNetwork
+from pcfgnat.networks import Batch, CanvasNetwork, HybridNetwork
 from pcfgnat.progress import progress_bar
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.structures import Padded
@@ -42,11 +42,15 @@ class Subject:
         checkpoint = Checkpoint.open(directory)
         metadata = checkpoint.metadata
         kind, network = metadata.network_name, checkpoint.network(device=device)
+        decoding = metadata.decoding.strategy
+        if isinstance(network, HybridNetwork):  # what has a structure is its lattice
+            kind, network = network.config.drafter, network.drafter
+            decoding = network.default_strategy
         if not isinstance(network, CanvasNetwork):
             raise AnalysisError(
                 f"{name} must be a one-pass model, whose sentences have a hidden structure, got {kind}"
             )
-        strategy = parse_strategy(metadata.decoding.strategy, torch_runtime(network))
+        strategy = parse_strategy(decoding, torch_runtime(network))
         request = Request(length_penalty=metadata.decoding.length_penalty)
         tokenizer, language = checkpoint.tokenizer, metadata.languages.target
         return cls(name, kind, network, tokenizer, strategy, request, language)

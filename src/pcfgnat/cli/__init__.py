@@ -39,7 +39,7 @@ Parallel translation with right-heavy probabilistic context-free grammars.
 
   echo "Hello." | pcfgnat translate        translate with the bundled model
   pcfgnat prepare … && pcfgnat train …     make a model of your own
-  pcfgnat COMMAND --help                   say what a command can do
+  pcfgnat COMMAND --help                   describe a command and its options
 """
 COMMANDS = (
     prepare,

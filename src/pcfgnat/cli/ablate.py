@@ -47,11 +47,11 @@ def add_command(commands: Commands) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="where the runs and the results go (default: the grid's own)",
+        help="where the runs and the results go (default: as the grid says)",
     )
     parser.add_argument(
         "--test", type=Path, metavar="DIR",
-        help="prepared data whose test part all cells are judged on (default: each cell's own data)",
+        help="prepared data whose test part all cells are judged on (default: the data of each cell)",
     )  # fmt: skip
     parser.add_argument("--limit", type=positive, metavar="N", help="only its first N sentences")
     group = parser.add_argument_group("machine, for decoding; the config says what training uses")

@@ -62,11 +62,11 @@ def _analysis(
     )  # fmt: skip
     split = "valid" if name == "concentration" else "test"  # as in the paper
     group = parser.add_argument_group("text: either --data, or --source with --target")
-    group.add_argument("--data", type=Path, metavar="DIR", help="what `pcfgnat prepare` made")
+    group.add_argument("--data", type=Path, metavar="DIR", help="the output of `pcfgnat prepare`")
     group.add_argument(
         "--split", choices=("valid", "test"), default=split, help=f"which part of it (default: {split})"
     )
-    group.add_argument("--source", type=Path, metavar="FILE", help="a sentence a line")
+    group.add_argument("--source", type=Path, metavar="FILE", help="one sentence per line")
     group.add_argument("--target", type=Path, metavar="FILE", help="their translations")
     group.add_argument("--limit", type=positive, metavar="N", help="only the first N pairs")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write tables, picture and JSON")

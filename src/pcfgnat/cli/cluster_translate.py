@@ -22,7 +22,7 @@ Needs the extra `ray`.
 EXAMPLE = """\
 examples:
   pcfgnat cluster-translate --model runs/teacher/final --input train.en --output distilled.de --workers 2
-  pcfgnat cluster-translate … --address auto --workers 64 --device cuda     on a cluster that is there already
+  pcfgnat cluster-translate … --address auto --workers 64 --device cuda     on a running cluster
 """
 
 
@@ -41,7 +41,7 @@ def add_command(commands: Commands) -> None:
     group = parser.add_argument_group("cluster")
     group.add_argument("--workers", type=positive, default=1, metavar="N", help="models at work (default: 1)")
     group.add_argument(
-        "--address", metavar="HOST:PORT", help="of a Ray cluster, or auto (default: one of its own)"
+        "--address", metavar="HOST:PORT", help="of a Ray cluster, or auto (default: start one)"
     )
     group.add_argument(
         "--shard-lines", type=positive, default=1000, metavar="N", help="lines of a shard (default: 1000)"

@@ -22,10 +22,10 @@ def add_constraint_options(parser: argparse.ArgumentParser) -> None:
         help="source phrase, tab, target phrase per line: required where the source has them",
     )
     group.add_argument(
-        "--require", action="append", default=[], metavar="PHRASE", help="must be there; repeatable"
+        "--require", action="append", default=[], metavar="PHRASE", help="must appear; repeatable"
     )
     group.add_argument(
-        "--forbid", action="append", default=[], metavar="PHRASE", help="must not be there; repeatable"
+        "--forbid", action="append", default=[], metavar="PHRASE", help="must not appear; repeatable"
     )
     group.add_argument("--prefix", default="", metavar="TEXT", help="how every translation must begin")
     group.add_argument(

@@ -14,7 +14,8 @@ from pcfgnat.cli.options import (
     positive,
 )
 from pcfgnat.cli.teacher import add_runtime_options, load_teacher
-from pcfgnat.progress import progress_bar
+from pcfgnat.progress import is_shown, progress_bar
+from pcfgnat.storage.lines import count_lines
 
 DESCRIPTION = """\
 Translate the source side of training text with a teacher, usually an autoregressive model with beam search:
@@ -38,10 +39,10 @@ def add_command(commands: Commands) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--input", type=Path, nargs="+", metavar="FILE", help="source text; .gz is unpacked")
     source.add_argument(
-        "--data", type=Path, metavar="DIR", help="or the training part of what `prepare` made"
+        "--data", type=Path, metavar="DIR", help="or the training part of the output of `prepare`"
     )
     parser.add_argument(
-        "--output", type=Path, required=True, metavar="PREFIX", help="begin of the files' names"
+        "--output", type=Path, required=True, metavar="PREFIX", help="prefix of the files' names"
     )
     parser.add_argument(
         "--suffixes",
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
             return
         if output.progress.lines:
             notice(f"resuming after {output.progress.lines} lines")
-        with progress_bar("", "lines", initial=output.progress.lines) as bar:
+        with progress_bar("", "lines", _total(options), output.progress.lines) as bar:
             for chunk in distill(translator, _lines(options), output, options.chunk):
                 cut += sum(bool(translation.parts) for translation in chunk)
                 bar.update(len(chunk))
@@ -88,6 +89,18 @@ def run(options: argparse.Namespace) -> None:
     if cut:
         notice(f"{cut} lines were too long for the teacher and translated in pieces")
     print(f"{output.progress.lines} lines in {files}")
+
+
+def _total(options: argparse.Namespace) -> int | None:
+    """Return how many lines there are, if anybody sees the progress."""
+    if not is_shown():
+        return None
+    if options.data is None:
+        counts = [count_lines(path) for path in options.input]
+        return None if None in counts else sum(count or 0 for count in counts)
+    from pcfgnat.text import Prepared
+
+    return Prepared.open(options.data).report.train.kept
 
 
 def _lines(options: argparse.Namespace) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from pcfgnat.cli.options import (
 
 if TYPE_CHECKING:
     from pcfgnat.evaluation import EvaluationSet
+    from pcfgnat.evaluation.report import SystemReport
 
 DESCRIPTION = """\
 Translate a test set and score it: sacreBLEU with its signature, chrF, length ratio, repeated and missing
@@ -49,6 +50,7 @@ def add_command(commands: Commands) -> None:
     add("--split", choices=("valid", "test"), default="test", help="which part of it (default: test)")
     add("--source", type=Path, metavar="FILE", help="text to translate")
     add("--reference", type=Path, metavar="FILE", help="the right translations")
+    add("--raw", action="store_true", help="the files are raw text; models of @@ text must carry their codes")
     add("--limit", type=int, metavar="N", help="only the first N sentences")
     add = parser.add_argument_group("scores").add_argument
     add("--tokenize", metavar="NAME", help="13a, zh, ja-mecab, ko-mecab, intl, char or none "
@@ -60,9 +62,9 @@ def add_command(commands: Commands) -> None:
     add(
         "--tune-on",
         choices=("valid",),
-        help="take the β that is best on the valid part of --data for each model",
+        help="take the β (of rescore first the weight) that is best on the valid part of --data",
     )
-    add("--store", action="store_true", help="make the β of --tune-on the default of each checkpoint")
+    add("--store", action="store_true", help="make what --tune-on finds the default of each checkpoint")
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     add("--save", type=Path, metavar="DIR", help="write the translations of each system to DIR/NAME.txt")
     add_decoding_options(parser)
@@ -92,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
     report, lines = comparison.run(systems, lambda path: load_translator(options, path), options.limit)
     print(render(report))
     if options.store:
-        _store(systems, {one.name: one.length_penalty for one in report.systems})
+        _store(systems, report.systems)
     if options.json is not None:
         with writing(options.json) as file:
             json.dump(report.to_dict(), file, ensure_ascii=False, indent=2, allow_nan=False)
@@ -107,27 +109,33 @@ def run(options: argparse.Namespace) -> None:
 def _check_storable(options: argparse.Namespace) -> None:
     if options.tune_on is None or not options.systems:
         raise ValueError("--store must come with --tune-on and the checkpoints to store β in")
-    if options.decode is not None or options.verifier is not None:
+    if options.verifier is not None:
+        raise ValueError("--store must come without --verifier: a pair of models has no directory of its own")
+    if options.decode is not None and options.decode.partition(":")[0] != "rescore":
         raise ValueError(
-            "--store must come without --decode and --verifier: β is that of the default strategy"
+            "--store must come without --decode, other than rescore: β is that of the default strategy"
         )
 
 
-def _store(systems: Mapping[str, Path | None], found: Mapping[str, float | None]) -> None:
-    """Write the β of each model into its directory; files of translations have none."""
+def _store(systems: Mapping[str, Path | None], found: Sequence["SystemReport"]) -> None:
+    """Write the β of each model into its directory, and `rescore` with its weight; files have neither."""
     from pcfgnat.checkpoints.storing import store_length_penalty
     from pcfgnat.translator import model_directory
 
-    for name, path in systems.items():
-        beta = found[name]
+    for report in found:
+        path, beta = systems[report.name], report.length_penalty
         if path is not None and path.is_dir() and beta is not None:
-            store_length_penalty(model_directory(path), beta)
-            notice(f"stored β = {beta:g} in {model_directory(path)}")
+            strategy = report.settings if report.weights else None
+            store_length_penalty(model_directory(path), beta, strategy)
+            also = "" if strategy is None else f" and {strategy}"
+            notice(f"stored β = {beta:g}{also} in {model_directory(path)}")
 
 
 def _texts(options: argparse.Namespace, split: str) -> "EvaluationSet":
     from pcfgnat.evaluation import EvaluationSet
 
+    if options.raw and options.data is not None:
+        raise ValueError("--raw must come with --source and --reference, got --data")
     files = options.source is not None or options.reference is not None
     if options.data is not None and not files:
         return EvaluationSet.prepared(options.data, "valid" if split == "valid" else "test").first(
@@ -135,4 +143,4 @@ def _texts(options: argparse.Namespace, split: str) -> "EvaluationSet":
         )
     if options.data is not None or options.reference is None or options.tune_on is not None:
         raise ValueError(TEST_SET)
-    return EvaluationSet.files(options.source, options.reference).first(options.limit)
+    return EvaluationSet.files(options.source, options.reference, options.raw).first(options.limit)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pcfgnat.cli.files import notice
 from pcfgnat.cli.options import Commands, new_command, positive
+from pcfgnat.progress import activity
 
 if TYPE_CHECKING:
     from pcfgnat.text.shortlist import Shortlist
@@ -69,7 +70,8 @@ def run(options: argparse.Namespace) -> None:
     from pcfgnat.export.onnx import ExportSettings, export_onnx
 
     shortlist = _learnt_shortlist(options)
-    export_onnx(options.checkpoint, output, ExportSettings(options.int8, shortlist))
+    with activity(f"exporting {options.checkpoint}"):
+        export_onnx(options.checkpoint, output, ExportSettings(options.int8, shortlist))
     if shortlist is not None:
         _measure(output, options)
     print(f"exported to {output}")
@@ -106,6 +108,7 @@ def _learnt_shortlist(options: argparse.Namespace) -> "Shortlist | None":
 def _measure(output: Path, options: argparse.Namespace) -> None:
     """Translate validation data with and without the shortlist, and record the difference."""
     from pcfgnat.evaluation import measures_for
+    from pcfgnat.evaluation.judging import on_stderr
     from pcfgnat.export.onnx import record_shortlist
     from pcfgnat.runtimes.onnx import OnnxOptions, ShortlistFacts
     from pcfgnat.text import Prepared
@@ -120,8 +123,10 @@ def _measure(output: Path, options: argparse.Namespace) -> None:
     references = [tokenizer.plain(target) for target in targets]
     bleu = {}
     for exact in (True, False):
-        translator = Translator.load(output, onnx=OnnxOptions(exact=exact))
-        bleu[exact], _ = measures.bleu([result.text for result in translator(sources)], references)
+        translator = Translator.load(output, onnx=OnnxOptions(exact=exact)).for_corpus_text()
+        label = "exact" if exact else "with the shortlist"
+        found = [result.text for result in translator.stream(on_stderr(sources, label))]
+        bleu[exact], _ = measures.bleu(found, references)
     shortlist = Shortlist.load(output / SHORTLIST)
     sizes = [len(shortlist.types(ids)) for ids in tokenizer.encode_all(sources)]
     lost = bleu[True] - bleu[False]

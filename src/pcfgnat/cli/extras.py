@@ -7,6 +7,7 @@ EXTRAS = {  # the smallest first: it is recommended unless the command has one o
     "serve": ("fastapi", "httptools", "prometheus_client", "pydantic", "starlette", "uvicorn"),
     "evaluate": ("sacrebleu",),
     "draw": ("matplotlib",),
+    "subword": ("sacremoses", "subword_nmt"),
     "train": ("matplotlib", "sacrebleu", "scipy", "tensorboard", "torch"),
     "export": ("onnx", "onnxruntime", "torch"),
     "analysis": ("matplotlib", "nltk", "sacrebleu", "textblob_aptagger", "torch"),

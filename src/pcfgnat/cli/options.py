@@ -161,7 +161,7 @@ def named_paths(systems: Sequence[str]) -> dict[str, Path | None]:
         if not equals or "/" in name:
             name, path = system.rstrip("/"), system
         if not Path(path).exists():
-            raise ValueError(f"a system must be a checkpoint or a file, but there is no {path}")
+            raise ValueError(f"a system must be a checkpoint or a file, but {path} does not exist")
         if name in paths:
             raise ValueError(f"systems must have different names, got {name!r} twice; NAME=PATH gives names")
         paths[name] = Path(path)

@@ -41,9 +41,7 @@ def add_command(commands: Commands) -> None:
     parser.add_argument(
         "--target", default="", metavar="LANG", help="language and suffix of the target, e.g. de"
     )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="a directory that is not there yet"
-    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new directory")
     parser.add_argument(
         "--shortlist",
         action="store_true",
@@ -73,11 +71,19 @@ def _add_tokenizer_options(parser: argparse.ArgumentParser) -> None:
         "--tokenizer",
         type=Path,
         metavar="PATH",
-        help="use this sentencepiece model, or a directory's tokenizer",
+        help="a sentencepiece model, or a directory with a tokenizer: a model, or prepared data",
     )
     group.add_argument(
         "--subword-vocabulary", type=Path, metavar="FILE",
-        help="the text is split with subword-nmt (`@@`) already, and this is the list of its types",
+        help="the text is split with subword-nmt (`@@`) already, and this lists its tokens",
+    )  # fmt: skip
+    group.add_argument(
+        "--subword-codes", type=Path, metavar="FILE",
+        help="the codes that subword-nmt split the text with: the model will carry them and take raw text",
+    )  # fmt: skip
+    group.add_argument(
+        "--moses", choices=("aggressive", "standard"),
+        help="Moses' scripts tokenised the text before that, with -a (aggressive) or without",
     )  # fmt: skip
 
 
@@ -95,13 +101,14 @@ def _add_cleaning_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--drop-identical", action="store_true", help="drop pairs whose source is their target"
     )
-    group.add_argument("--drop-duplicates", action="store_true", help="drop pairs that came before")
+    group.add_argument("--drop-duplicates", action="store_true", help="drop repeated pairs")
 
 
 def run(options: argparse.Namespace) -> None:
     """Prepare, and print the counts."""
     from pcfgnat.config import from_dict
     from pcfgnat.text import CleaningSettings, LearnSettings, PrepareSettings, prepare
+    from pcfgnat.text.resplit import codes_warnings
     from pcfgnat.text.unknown import unknown_warnings
 
     settings = PrepareSettings(
@@ -113,10 +120,14 @@ def run(options: argparse.Namespace) -> None:
         target_language=options.target,
         tokenizer=options.tokenizer,
         subword_vocabulary=options.subword_vocabulary,
+        subword_codes=options.subword_codes,
+        moses=options.moses,
         shortlist=options.shortlist,
         learn=from_dict(LearnSettings, _given(options, LEARN)),
         cleaning=from_dict(CleaningSettings, _given(options, CLEAN)),
     )
+    for warning in codes_warnings(settings):
+        notice(f"warning: {warning}")
     report = prepare(settings)
     for warning in unknown_warnings(report):
         notice(f"warning: {warning}")

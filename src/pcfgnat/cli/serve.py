@@ -134,7 +134,7 @@ def run(options: argparse.Namespace) -> None:
         )
         notice(f"serving {', '.join(places)} on http://{f'[{host}]' if ':' in host else host}:{port}")
         if not (ipaddress.ip_address(host).is_loopback or access.key):
-            notice("everybody who reaches this address can use it: there is no key (--api-key-file), no TLS")
+            notice("everybody who reaches this address can use it: no key (--api-key-file), no TLS")
         serve(settings, listener, options.workers)
 
 

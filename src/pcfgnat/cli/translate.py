@@ -19,7 +19,8 @@ from pcfgnat.cli.options import (
     positive,
 )
 from pcfgnat.cli.prompt import typed_lines
-from pcfgnat.progress import progress_bar
+from pcfgnat.progress import is_shown, progress_bar
+from pcfgnat.storage.lines import count_lines
 
 if TYPE_CHECKING:
     from pcfgnat.translator import Form, Translator
@@ -119,7 +120,10 @@ def _translate_stream(options: argparse.Namespace, translator: "Translator", for
         lines = iter(["\n".join(lines)])
     shown = _is_typed(options) or (options.output is None and sys.stdout.isatty())  # by the lines themselves
     notices = Notices(form, translator.strategy.name, notice)
-    with writing(options.output) as file, progress_bar("", "lines", hidden=shown) as bar:
+    total = len(options.texts) or (count_lines(options.input) if is_shown() and not shown else None)
+    if options.format == "html" and not options.texts:
+        total = 1
+    with writing(options.output) as file, progress_bar("", "lines", total, hidden=shown) as bar:
         for number, translation in enumerate(translator.stream(lines), start=1):
             notices.report(translation, number)
             for line in form.lines(translation, number):

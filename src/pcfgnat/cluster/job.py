@@ -33,7 +33,8 @@ class ClusterJob:
         runtime: Literal["torch", "onnx"] = (
             "torch" if exported_for(self.model, self.device) is None else "onnx"
         )
-        return Translator.load(self.model, device or self.device, self.options, runtime, onnx)
+        translator = Translator.load(self.model, device or self.device, self.options, runtime, onnx)
+        return translator.for_corpus_text() if self.pieces else translator
 
     def record(self, shard_lines: int) -> dict[str, str]:
         """Return everything that the output depends on, but for the text itself.

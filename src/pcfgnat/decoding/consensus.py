@@ -42,7 +42,7 @@ class MinimumRisk(Strategy):
     def decode(self, runtime: Tables, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return the candidates that agree best, the best first."""
         found: dict[int, list[Hypothesis]] = {}
-        for group, grammars, limits in limited_grammars(runtime, sources, request):
+        for group, grammars, limits in limited_grammars(runtime.grammars(sources), sources, request):
             candidates = self._candidates(grammars, [sources[i] for i in group], limits, request)
             for index, own, hypotheses in zip(group, range(len(group)), candidates, strict=True):
                 found[index] = ranked_by_consensus(grammars, own, hypotheses, self.order)[: request.results]

@@ -1,7 +1,7 @@
 """Strategies of grammars and graphs: one pass, then dynamic programming or a walk from the root."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -58,7 +58,7 @@ class ByLength(Constraining):
     """The best derivation of every length in one pass; lengths are compared by `score / L^β`.
 
     no_repeat: the best sentence in which no word follows itself; where the best of all has repeats, it is
-               searched for again, by rules and tokens together
+               searched for again, by rules and tokens together; not applied together with constraints
     """
 
     no_repeat: bool = False
@@ -79,7 +79,7 @@ class ByLength(Constraining):
         from pcfgnat.grammar.one_sentence import k_best  # numba takes a moment
 
         found: dict[int, list[Hypothesis]] = {}
-        for group, grammars, limits in limited_grammars(runtime, sources, request):
+        for group, grammars, limits in limited_grammars(runtime.grammars(sources), sources, request):
             if self._joint(grammars):
                 best = k_best(grammars, limits, penalty, results)
             else:
@@ -117,7 +117,7 @@ class ByLength(Constraining):
     ) -> list[list[Hypothesis]]:
         """Return the best translation of each sentence under each length penalty."""
         found: dict[int, list[Hypothesis]] = {}
-        for group, grammars, limits in limited_grammars(runtime, sources, request):
+        for group, grammars, limits in limited_grammars(runtime.grammars(sources), sources, request):
             best = grammars.by_length(limits, one_by_penalty(penalties), self._joint(grammars))
             if self.no_repeat:
                 best = self._unrepeated(grammars, limits, request, penalties, best)
@@ -148,11 +148,11 @@ class ByLength(Constraining):
 
 
 def limited_grammars(
-    runtime: Tables, sources: Sources, request: Request
+    found: Iterable[tuple[Sequence[int], Grammars]], sources: Sources, request: Request
 ) -> Iterator[tuple[Sequence[int], Grammars, list[int]]]:
-    """Yield groups of sources, their grammars, and the greatest length of each translation."""
+    """Yield groups of sources, their grammars as found, and the greatest length of each translation."""
     limits = request.limits([2 * len(source) for source in sources])
-    for group, grammars in runtime.grammars(sources):
+    for group, grammars in found:
         own = [min(limits[i], most) for i, most in zip(group, grammars.max_lengths, strict=True)]
         yield group, grammars, own
 

@@ -11,7 +11,7 @@ from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.stepwise import FIRST, LAST, length_limits, token_table
 from pcfgnat.decoding.structured import limited_grammars
 from pcfgnat.grammar.search import Hypothesis, Round
-from pcfgnat.runtimes.base import Drafts, Reading, Sources
+from pcfgnat.runtimes.base import Drafts, DraftsReader, Reading, Sources, Stepper
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 
@@ -101,8 +101,11 @@ class Verify(Strategy):
         """Return the one translation of each sentence, with its rounds."""
         if not sources:
             return []
-        sentences = sorted(_sentences(runtime, sources, request), key=lambda sentence: sentence.index)
-        stepper, rows, slack = runtime.start(sources), sentences, -math.log(self.tolerance)
+        reader = runtime.read_drafts(sources)
+        limits = length_limits(runtime.max_target_length, sources, request)
+        found = _sentences(reader, sources, replace(request, max_length=tuple(limits)))
+        sentences = sorted(found, key=lambda sentence: sentence.index)
+        stepper, rows, slack = reader.start(), sentences, -math.log(self.tolerance)
         while rows:
             for row in rows:
                 row.propose(request.length_penalty)
@@ -145,36 +148,61 @@ class Rescore(Strategy):
 
     def decode(self, runtime: Drafts, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return the best candidates by `score / L^β`."""
+        penalty, results = request.length_penalty, request.results
+        return [
+            sorted((self._weighted(*pair) for pair in own), key=lambda one: -one.normalised_score(penalty))[
+                :results
+            ]
+            for own in self._read(runtime, sources, request)
+        ]
+
+    def weigh(
+        self, runtime: Drafts, sources: Sources, request: Request, weights: Sequence[float]
+    ) -> list[list[Hypothesis]]:
+        """Return the best candidate of each sentence under each weight, all from one decoding."""
+        wanted = [replace(self, weight=weight) for weight in weights]
+        penalty = request.length_penalty
+        return [
+            [
+                max((one._weighted(*pair) for pair in own), key=lambda best: best.normalised_score(penalty))
+                for one in wanted
+            ]
+            for own in self._read(runtime, sources, request)
+        ]
+
+    def _read(
+        self, runtime: Drafts, sources: Sources, request: Request
+    ) -> list[list[tuple[Hypothesis, float]]]:
+        """Return the candidates of each sentence, best of the drafter first, and the reader's scores."""
         from pcfgnat.grammar.one_sentence import k_best  # numba takes a moment
 
-        asked = _readable(runtime, sources, request)
-        count, found = max(self.size, request.results), dict[int, list[Hypothesis]]()
-        for group, grammars, limits in limited_grammars(runtime, sources, asked):
-            found.update(zip(group, k_best(grammars, limits, request.length_penalty, count), strict=True))
-        rescored = self._rescored(runtime, sources, [found[index] for index in range(len(sources))])
-        penalty, results = request.length_penalty, request.results
-        return [sorted(own, key=lambda one: -one.normalised_score(penalty))[:results] for own in rescored]
-
-    def _rescored(
-        self, runtime: Drafts, sources: Sources, candidates: Sequence[Sequence[Hypothesis]]
-    ) -> list[list[Hypothesis]]:
         if not sources:
             return []
-        stepper = runtime.start(sources)
-        stepper.select(np.repeat(np.arange(len(sources)), [len(own) for own in candidates]))
-        rows = [one.ids for own in candidates for one in own]
-        width = max(map(len, rows)) - 1
-        tokens = token_table([ids[:-1] for ids in rows], width, FIRST)
-        following = token_table([ids[1:] for ids in rows], width, LAST)
-        reading = stepper.read(tokens, following, np.zeros(len(rows), dtype=np.int64))
-        inside = np.arange(width) < np.array([len(ids) - 1 for ids in rows])[:, None]
-        read = iter(np.where(inside, reading.given_log_probs, 0.0).astype(np.float64).sum(1).tolist())
-        return [[self._weighted(one, next(read)) for one in own] for own in candidates]
+        reader, asked = runtime.read_drafts(sources), _readable(runtime, sources, request)
+        count, found = max(self.size, request.results), dict[int, list[Hypothesis]]()
+        for group, grammars, limits in limited_grammars(reader.grammars(), sources, asked):
+            found.update(zip(group, k_best(grammars, limits, request.length_penalty, count), strict=True))
+        return _read_scores(reader.start(), [found[index] for index in range(len(sources))])
 
     def _weighted(self, candidate: Hypothesis, read: float) -> Hypothesis:
         """Return a candidate with both models' score; 0 times an impossible sentence is 0."""
         shares = ((self.weight, read), (1 - self.weight, candidate.score))
         return replace(candidate, score=math.fsum(share * score for share, score in shares if share > 0))
+
+
+def _read_scores(
+    stepper: Stepper, candidates: Sequence[Sequence[Hypothesis]]
+) -> list[list[tuple[Hypothesis, float]]]:
+    """Return candidates with the log-probabilities that they have for the reader, which reads all at once."""
+    stepper.select(np.repeat(np.arange(len(candidates)), [len(own) for own in candidates]))
+    rows = [one.ids for own in candidates for one in own]
+    width = max(map(len, rows)) - 1
+    tokens = token_table([ids[:-1] for ids in rows], width, FIRST)
+    following = token_table([ids[1:] for ids in rows], width, LAST)
+    reading = stepper.read(tokens, following, np.zeros(len(rows), dtype=np.int64))
+    inside = np.arange(width) < np.array([len(ids) - 1 for ids in rows])[:, None]
+    read = iter(np.where(inside, reading.given_log_probs, 0.0).astype(np.float64).sum(1).tolist())
+    return [[(one, next(read)) for one in own] for own in candidates]
 
 
 def _readable(runtime: Drafts, sources: Sources, request: Request) -> Request:
@@ -183,13 +211,12 @@ def _readable(runtime: Drafts, sources: Sources, request: Request) -> Request:
     return replace(request, max_length=tuple(min(limit, runtime.max_target_length) for limit in limits))
 
 
-def _sentences(runtime: Drafts, sources: Sources, request: Request) -> Iterator[_Sentence]:
-    """Yield all sentences, in the order in which the drafter runs them."""
+def _sentences(reader: DraftsReader, sources: Sources, request: Request) -> Iterator[_Sentence]:
+    """Yield all sentences, in the order in which the drafter runs them; each has a limit in the request."""
     from pcfgnat.grammar.drafts import start_drafts  # numba takes a moment
 
-    limits = length_limits(runtime.max_target_length, sources, request)
-    asked = replace(request, max_length=tuple(limits))
-    for group, grammars, longest in limited_grammars(runtime, sources, asked):
+    limits = request.limits([2 * len(source) for source in sources])
+    for group, grammars, longest in limited_grammars(reader.grammars(), sources, request):
         drafts = start_drafts(grammars, longest, SPECIAL_TOKENS)
         yield from (
             _Sentence(index, limits[index], draft) for index, draft in zip(group, drafts, strict=True)

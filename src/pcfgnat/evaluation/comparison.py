@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pcfgnat.decoding import Rescore, strategy_text
 from pcfgnat.evaluation.evaluation_set import EvaluationSet, read_translations
-from pcfgnat.evaluation.judging import Judged, Progress, judge_lines, judge_model, silent, swept
-from pcfgnat.evaluation.report import Report, SweepPoint
+from pcfgnat.evaluation.judging import Judged, Progress, judge_lines, judge_model, silent, swept, weighed
+from pcfgnat.evaluation.report import Report, SweepPoint, WeightPoint
 from pcfgnat.evaluation.scores import Measures, compare, measures_for
 from pcfgnat.translator import Translator, describe_model, model_directory
 
 AUTOMATIC_BETAS = "0.6:1.6:0.1"
+WEIGHTS = tuple(tenth / 10 for tenth in range(11))
 
 Systems = Mapping[str, Path | None]  # by name: a checkpoint, a file of translations, or the bundled model
 
@@ -20,7 +22,8 @@ class Comparison:
     """What systems are judged on.
 
     betas:  values of β to try
-    tuning: where β is chosen for each model; without it, `betas` are only reported, on the text itself
+    tuning: where β is chosen for each model, and before it the weight of `rescore`, at the model's β; without
+            it, `betas` are only reported, on the text itself
     """
 
     texts: EvaluationSet
@@ -50,6 +53,12 @@ class Comparison:
 
     def _model(self, name: str, translator: Translator) -> Judged:
         points: tuple[SweepPoint, ...] = ()
+        weights: tuple[WeightPoint, ...] = ()
+        if self.tuning is not None and isinstance(translator.strategy, Rescore):
+            weights = weighed(translator, self.tuning, WEIGHTS, self.measures, self.progress)
+            heaviest = max(weights, key=lambda point: point.bleu)
+            strategy = strategy_text(replace(translator.strategy, weight=heaviest.weight))
+            translator = translator.with_options(replace(translator.options, strategy=strategy))
         if self.betas:
             where = self.tuning or self.texts
             points = swept(translator, where, self.betas, self.measures, self.progress)
@@ -59,7 +68,7 @@ class Comparison:
                 replace(translator.options, length_penalty=best.length_penalty)
             )
         judged = judge_model(name, translator, self.texts, self.measures, self.progress)
-        return replace(judged, report=replace(judged.report, sweep=points))
+        return replace(judged, report=replace(judged.report, sweep=points, weights=weights))
 
 
 def choose_measures(

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from pcfgnat.text import Prepared, Tokenizer, read_lines
+from pcfgnat.translator import Translator
 
 IdPair = tuple[list[int], list[int]]
 
@@ -18,6 +19,7 @@ class EvaluationSet:
     """References, and the sources to translate unless only finished translations are judged.
 
     marked:          source and reference with subwords marked by `@@`, where the data was split beforehand
+    raw:             whether models read it as users write it, also those of text that was split
     split:           which part of prepared data it is; empty for files
     target_language: empty if unknown
     """
@@ -28,6 +30,7 @@ class EvaluationSet:
     marked: tuple[list[str], list[str]] | None = None
     target_language: str = ""
     split: str = ""
+    raw: bool = False
 
     def __post_init__(self) -> None:
         if not self.reference:
@@ -47,14 +50,15 @@ class EvaluationSet:
             source_ids, target_ids = ([pair[side] for pair in pairs] for side in (0, 1))
             marked = (_marked(data.tokenizer, source_ids), _marked(data.tokenizer, target_ids))
         language = str(data.report.settings.get("target_language", ""))
-        return cls(f"{directory} {split}", reference, source, marked, language, split)
+        return cls(f"{directory} {split}", reference, source, marked, language, split, marked is None)
 
     @classmethod
-    def files(cls, source: Path | None, reference: Path) -> "EvaluationSet":
+    def files(cls, source: Path | None, reference: Path, raw: bool = False) -> "EvaluationSet":
         """Read plain or gzipped text, one sentence per line."""
         if source is None:
-            return cls(str(reference), list(read_lines(reference)))
-        return cls(f"{source} and {reference}", list(read_lines(reference)), list(read_lines(source)))
+            return cls(str(reference), list(read_lines(reference)), raw=raw)
+        name = f"{source} and {reference}"
+        return cls(name, list(read_lines(reference)), list(read_lines(source)), raw=raw)
 
     @property
     def tokenised(self) -> bool:
@@ -72,6 +76,14 @@ class EvaluationSet:
             source=None if self.source is None else self.source[:count],
             marked=None if self.marked is None else (self.marked[0][:count], self.marked[1][:count]),
         )
+
+    def reader(self, translator: Translator) -> Translator:
+        """Return the translator of this kind of text, from one that was loaded."""
+        if not self.raw:
+            return translator.for_corpus_text()
+        if not self.split and not translator.tokenizer.takes_raw_text:
+            raise ValueError("raw text needs models that carry subword codes, got one of split text without")
+        return translator
 
     def source_for(self, tokenizer: Tokenizer) -> list[str]:
         """Return the source as a tokenizer reads it."""

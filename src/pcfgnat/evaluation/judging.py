@@ -1,12 +1,14 @@
-"""Translate a text, score it, and measure the speed; vary β."""
+"""Translate a text, score it, and measure the speed; vary β and the weight of `rescore`."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pcfgnat.decoding import strategy_text
 from pcfgnat.evaluation.evaluation_set import EvaluationSet
-from pcfgnat.evaluation.report import SweepPoint, SystemReport
+from pcfgnat.evaluation.report import SweepPoint, SystemReport, WeightPoint
 from pcfgnat.evaluation.scores import Measures
+from pcfgnat.progress import progress_bar
 from pcfgnat.translator import Translator
 
 WARM_UP_SENTENCES = 4
@@ -21,9 +23,10 @@ def silent(lines: Sequence[str], label: str) -> Iterable[str]:
 
 def on_stderr(lines: Sequence[str], label: str) -> Iterator[str]:
     """Show progress on stderr, if that is a terminal."""
-    from tqdm import tqdm
-
-    yield from tqdm(lines, desc=label, unit=" lines", disable=None, leave=False)
+    with progress_bar(label, "lines", len(lines)) as bar:
+        for line in lines:
+            yield line
+            bar.update()
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ def judge_model(
     progress: Progress = silent,
 ) -> Judged:
     """Translate and score, and measure the speed of the whole text."""
+    translator = texts.reader(translator)
     source = texts.source_for(translator.tokenizer)
     translator(source[:WARM_UP_SENTENCES])  # kernels are compiled at their first use
     begin = time.perf_counter()
@@ -58,6 +62,7 @@ def judge_model(
         translator.strategy.name,
         translator.request.length_penalty,
         len(lines) / max(seconds, 1e-9),
+        settings=strategy_text(translator.strategy),
     )
     return Judged(report, lines)
 
@@ -70,9 +75,26 @@ def swept(
     progress: Progress = silent,
 ) -> tuple[SweepPoint, ...]:
     """Return BLEU and length ratio for each β, from one decoding where the model can do that."""
+    translator = texts.reader(translator)
     source = texts.source_for(translator.tokenizer)
     columns = translator.sweep(progress(source, f"sweep on {texts.name}"), betas)
     return tuple(
         SweepPoint(beta, *measures.bleu(column, texts.reference))
         for beta, column in zip(betas, columns, strict=True)
+    )
+
+
+def weighed(
+    translator: Translator,
+    texts: EvaluationSet,
+    weights: Sequence[float],
+    measures: Measures,
+    progress: Progress = silent,
+) -> tuple[WeightPoint, ...]:
+    """Return BLEU and length ratio for each weight of `rescore`, from one decoding."""
+    source = texts.source_for(translator.tokenizer)
+    columns = translator.weigh(progress(source, f"weights on {texts.name}"), weights)
+    return tuple(
+        WeightPoint(weight, *measures.bleu(column, texts.reference))
+        for weight, column in zip(weights, columns, strict=True)
     )

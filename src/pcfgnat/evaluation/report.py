@@ -1,6 +1,6 @@
 """Several systems side by side, as a table and as plain data."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,8 +20,17 @@ class SweepPoint:
 
 
 @dataclass(frozen=True)
+class WeightPoint:
+    """BLEU and length ratio under one weight of `rescore`."""
+
+    weight: float
+    bleu: float
+    length_ratio: float
+
+
+@dataclass(frozen=True)
 class SystemReport:
-    """What is known of a system; decoding, speed and sweep only of a model, not of a file."""
+    """What is known of a system; decoding, speed, sweep and weights only of a model, not of a file."""
 
     name: str
     scores: Scores
@@ -30,6 +39,8 @@ class SystemReport:
     sentences_per_second: float | None = None
     significance: Significance | None = None
     sweep: tuple[SweepPoint, ...] = ()
+    weights: tuple[WeightPoint, ...] = ()
+    settings: str | None = None  # the strategy with all of its settings
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,13 @@ def render(report: Report) -> str:
     """Return tables that people read."""
     first = report.systems[0]
     blocks = [f"{report.data}: {first.scores.sentences} sentences", _systems_table(report)]
-    blocks += [_sweep_table(system, report.sweep_on) for system in report.systems if system.sweep]
+    for system in report.systems:
+        if system.weights:
+            weights = {point.weight: (point.bleu, point.length_ratio) for point in system.weights}
+            blocks.append(_varied("weight", weights, system.name, report.sweep_on))
+        if system.sweep:
+            betas = {point.length_penalty: (point.bleu, point.length_ratio) for point in system.sweep}
+            blocks.append(_varied("β", betas, system.name, report.sweep_on))
     blocks.append("\n".join(_notes(first)))
     return "\n\n".join(blocks)
 
@@ -91,18 +108,14 @@ def _systems_table(report: Report) -> str:
     return Table(header, rows, left=2).text()
 
 
-def _sweep_table(system: SystemReport, split: str | None) -> str:
-    best = max(system.sweep, key=lambda point: point.bleu)
+def _varied(what: str, points: Mapping[float, tuple[float, float]], name: str, split: str | None) -> str:
+    """Return BLEU and length ratio by value, the best marked."""
+    best = max(points, key=lambda value: points[value][0])
     rows = [
-        [
-            f"{point.length_penalty:g}",
-            f"{point.bleu:.2f}",
-            f"{point.length_ratio:.3f}",
-            "best" if point is best else "",
-        ]
-        for point in system.sweep
+        [f"{value:g}", f"{bleu:.2f}", f"{ratio:.3f}", "best" if value == best else ""]
+        for value, (bleu, ratio) in points.items()
     ]
-    return Table(["β", "BLEU", "length", ""], rows, 0, f"{system.name}, β varied on {split}:").text()
+    return Table([what, "BLEU", "length", ""], rows, 0, f"{name}, {what} varied on {split}:").text()
 
 
 def _p(value: float | None) -> str:

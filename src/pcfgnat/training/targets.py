@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 
 from pcfgnat.networks import Batch
+from pcfgnat.structures.distribution import moved
 from pcfgnat.text import Batches, BatchSettings, ParallelCorpus, batches
 from pcfgnat.text.targets import TargetGroups
 from pcfgnat.training.collate import collated
@@ -46,4 +47,4 @@ class TrainingPairs:
         own = [self._groups.of_pair(index) for index in indices]
         rows = collated(self.corpus, [pair for pairs in own for pair in pairs], device, draw)
         groups = [group for group, pairs in enumerate(own) for _ in pairs]
-        return Batch(rows.source, rows.target, rows.seeds, torch.tensor(groups, device=device))
+        return Batch(rows.source, rows.target, rows.seeds, moved(torch.tensor(groups), device), len(own))

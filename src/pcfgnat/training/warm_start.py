@@ -9,17 +9,21 @@ from torch import Tensor
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.checkpoints.weights import own_weights
-from pcfgnat.networks import Network
+from pcfgnat.networks import AutoregressiveNetwork, Network
 from pcfgnat.text import Tokenizer
 from pcfgnat.training.config import TrainingError
 
-LAYER = re.compile(r"(?P<stack>(?:encoder|decoder)\.layers\.)(?P<index>\d+)(?P<rest>\..+)")
+LAYER = re.compile(
+    r"(?P<stack>(?:(?:drafter|reader)\.)?(?:encoder|decoder)\.layers\.)(?P<index>\d+)(?P<rest>\..+)"
+)
+PART = re.compile(r"(?:drafter|reader)\.")  # of a hybrid network
 
 
 def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Callable[[str], None]) -> int:
     """Copy and count the weights whose name and shape agree, and report which of the network's do not.
 
-    Stacks of other depths are spread evenly: layer i of n takes layer ⌊(i + ½) · m / n⌋ of m.
+    Stacks of other depths are spread evenly: layer i of n takes layer ⌊(i + ½) · m / n⌋ of m. Either head of
+    a hybrid network begins as another network, or another network as one of its heads.
     """
     checkpoint = Checkpoint.open(directory)
     if checkpoint.tokenizer.sha256 != tokenizer.sha256:
@@ -28,7 +32,8 @@ def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Cal
             f"warm_start must have the tokenizer of the data, {tokenizer.sha256}, got {found}"
         )
     weights, own = checkpoint.weights(), own_weights(network)
-    origin = origins(own, weights)
+    head = "reader" if isinstance(network, AutoregressiveNetwork) else "drafter"
+    origin = origins(own, weights, head)
     fitting = [
         name
         for name, tensor in own.items()
@@ -43,19 +48,31 @@ def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Cal
     return len(fitting)
 
 
-def origins(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return the name of the weight that each of the network's own is to be taken from."""
+def origins(own: Mapping[str, Tensor], given: Mapping[str, Tensor], head: str = "drafter") -> dict[str, str]:
+    """Return the name of the weight that each of the network's own is to be taken from.
+
+    `head` is the part to look at, if the weights are those of a hybrid network and the own are not.
+    """
     depths, given_depths = _depths(own), _depths(given)
     found = {}
     for name in own:
         match = LAYER.fullmatch(name)
-        if match is None or match["stack"] not in given_depths:
+        if match is None:
+            found[name] = next((other for other in _also_called(name, head) if other in given), name)
+            continue
+        stack = next((other for other in _also_called(match["stack"], head) if other in given_depths), None)
+        if stack is None:
             found[name] = name
             continue
-        depth, given_depth = depths[match["stack"]], given_depths[match["stack"]]
-        layer = (2 * int(match["index"]) + 1) * given_depth // (2 * depth)
-        found[name] = f"{match['stack']}{layer}{match['rest']}"
+        layer = (2 * int(match["index"]) + 1) * given_depths[stack] // (2 * depths[match["stack"]])
+        found[name] = f"{stack}{layer}{match['rest']}"
     return found
+
+
+def _also_called(name: str, head: str) -> tuple[str, ...]:
+    """Return what a weight or stack may be called in another network, the best first."""
+    bare = PART.sub("", name, count=1)
+    return (f"{head}.{name}", name) if bare == name else (name, bare)
 
 
 def _depths(weights: Mapping[str, Tensor]) -> dict[str, int]:

@@ -86,9 +86,7 @@ def words_of(ids: Sequence[int], surfaces: Surfaces) -> Iterator[tuple[str, int,
     A word goes on through letters, digits, and a hyphen or apostrophe between them. In scripts without spaces
     each token is a word.
     """
-    letters = [
-        (character, place) for place, token in enumerate(ids[1:-1]) for character in surfaces.texts[token]
-    ]
+    letters = surfaces.letters(ids[1:-1])
     word: list[tuple[str, int]] = []
     for number, (character, place) in enumerate(letters):
         after = letters[number + 1][0] if number + 1 < len(letters) else " "

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pcfgnat.decoding import DecodingError
+from pcfgnat.decoding import DecodingError, Request, Strategy
 from pcfgnat.decoding.constraints import Clause, Constraints
+from pcfgnat.decoding.structured import ByLength
+from pcfgnat.grammar.repeats import repeated_words
+from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.text.surfaces import Surfaces, is_word_character
 
 # how much a phrase costs in each piece, in nats; inf where it is impossible
@@ -58,6 +61,19 @@ def forced_pieces(ids: Sequence[int], clauses: Sequence[Clause], surfaces: Surfa
         if clause.kind == "require":
             found.update(*(owners[start : start + len(phrase)] for start in _places(text, phrase)))
     return tuple(sorted(found))
+
+
+def repeat_notes(
+    strategy: Strategy, request: Request, best: Hypothesis, constrained: bool
+) -> tuple[str, ...]:
+    """Return why a translation has repeated words though `no_repeat` is on; nothing if it has none."""
+    if not isinstance(strategy, ByLength) or not strategy.no_repeat:
+        return ()
+    starts = frozenset(best.ids) if request.word_starts is None else request.word_starts
+    if not repeated_words(best.ids, starts):
+        return ()
+    reason = "it is not applied together with constraints" if constrained else "nothing without was found"
+    return (f"words are repeated in spite of no_repeat: {reason}",)
 
 
 def raise_unsatisfied(source: str, unmet: Sequence[str]) -> None:

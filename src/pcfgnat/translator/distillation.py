@@ -57,6 +57,7 @@ def distill(
     translator: Translator, lines: Iterable[str], output: GrowingFiles, chunk_lines: int = 512
 ) -> Iterator[list[Translation]]:
     """Write lines and their translations to two files; text split beforehand stays so on both sides."""
+    translator = translator.for_corpus_text()
     marked = translator.tokenizer.kind == "subwords"
 
     def pairs(sources: Sequence[str], found: Sequence[Translation], first: int) -> list[str]:

@@ -23,10 +23,8 @@ def job_record(translator: Translator, directory: Path, chunk: int) -> dict[str,
     verifier = None if translator.loaded is None else translator.loaded.verifier
     if verifier is not None:
         record["verifier_network"] = _digest({"network": verifier.network})
-    if "int8" in (
-        record["precision"],
-        record.get("verifier_precision"),
-    ):  # scales of activations depend on the other sentences of a batch
+    if "int8" in (record["precision"], record.get("verifier_precision")):
+        # exports of version 0.1 scale activations by all sentences of a batch
         options = translator.options
         record["batch"] = f"{options.batch} sentences, {options.batch_tokens} tokens"
         record["window"] = f"{min(options.window, chunk)} of {chunk} lines"

@@ -6,6 +6,7 @@ out and put back between the same words, counted by their share of the sentence.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -101,13 +102,14 @@ def substituted(source: str, items: Sequence[Item], translation: str, surfaces: 
     text, position = "", 0
     stand_ins, marks = list[tuple[str, Mark]](), list[Mark]()
     numbers = (str(number) for number in count(FIRST_STAND_IN, 6) if str(number) not in source)
+    places = _Places.of(source, items)
     for item in items:
         text += source[position : item.start]
         position = item.stop
-        mark = _mark(source, item, items)
+        mark = places.mark(item)
         if item.kind == "mark":
             marks.append(mark)
-        elif surfaces.can_spell(item.text):
+        elif surfaces.can_keep(item.text):
             written = _as_written(item, translation)
             stand_ins.append((written, replace(mark, text=written)))
             text += item.text
@@ -142,22 +144,34 @@ def _as_written(item: Item, translation: str) -> str:
     return item.text
 
 
-def _without(text: str, items: Sequence[Item]) -> str:
-    """Return a text without marks."""
-    for item in reversed(items):
-        if item.kind == "mark":
-            text = f"{text[: item.start]} {text[item.stop :]}"
-    return text
+@dataclass(frozen=True)
+class _Places:
+    """Where the words of a source stand, marks left out, and between which characters it says anything."""
 
+    source: str
+    word_starts: list[int]
+    first: int
+    last: int
 
-def _mark(source: str, item: Item, items: Sequence[Item]) -> Mark:
-    """Return where an item belongs."""
-    left, right = source[: item.start], source[item.stop :]
-    before = len(_without(left, [own for own in items if own.stop <= item.start]).split())
-    words = max(1, len(_without(source, items).split()))
-    at_end = not right.strip(" \t.!?…,;:")
-    share = 0.0 if not left.strip() else 1.0 if at_end else min(1.0, before / words)
-    return Mark(item.text, share, not (left[-1:] or " ").isspace(), not (right[:1] or " ").isspace())
+    @classmethod
+    def of(cls, source: str, items: Sequence[Item]) -> "_Places":
+        """Look at a source once, for all its items."""
+        plain, position = list[str](), 0
+        for item in items:
+            if item.kind == "mark":
+                plain += [source[position : item.start], " " * len(item.text)]
+                position = item.stop
+        words = re.finditer(r"\S+", "".join(plain) + source[position:])
+        first = len(source) - len(source.lstrip())
+        return cls(source, [word.start() for word in words], first, len(source.rstrip(" \t.!?…,;:")))
+
+    def mark(self, item: Item) -> Mark:
+        """Return where an item belongs."""
+        before = bisect_left(self.word_starts, item.start)
+        share = min(1.0, before / max(1, len(self.word_starts)))
+        share = 0.0 if item.start <= self.first else 1.0 if item.stop >= self.last else share
+        left, right = self.source[item.start - 1 : item.start], self.source[item.stop : item.stop + 1]
+        return Mark(item.text, share, not (left or " ").isspace(), not (right or " ").isspace())
 
 
 def _insert(words: list[str], place: int, mark: Mark) -> None:

@@ -83,7 +83,7 @@ class Loaded:
 def bundled_model() -> Path:
     """Return the checkpoint that the package carries."""
     if not BUNDLED.is_dir():
-        raise CheckpointError(f"name a model: this package has none of its own in {BUNDLED}")
+        raise CheckpointError(f"name a model: this package has no bundled one in {BUNDLED}")
     return BUNDLED
 
 
@@ -136,9 +136,12 @@ def load_model(
 
 
 def _load_checkpoint(directory: Path, device: str) -> Loaded:
-    from pcfgnat.checkpoints.checkpoint import Checkpoint
+    from pcfgnat.checkpoints.checkpoint import WEIGHTS, Checkpoint
     from pcfgnat.runtimes.torch import torch_runtime
 
+    if is_exported(directory / ONNX) and not (directory / WEIGHTS).exists():
+        needed = "pip install 'pcfgnat[onnx]', and run it on cpu"
+        raise CheckpointError(f"{directory} has no {WEIGHTS} for torch, only an exported model: {needed}")
     checkpoint = Checkpoint.open(directory)
     metadata = checkpoint.metadata
     runtime = torch_runtime(checkpoint.network(device=device))

@@ -9,7 +9,7 @@ from pcfgnat.text.unknown import unknown_note
 from pcfgnat.translator.markup import Mark, Passage, passages_of
 from pcfgnat.translator.placing import Opposites, opposites, placed
 from pcfgnat.translator.sentences import sentences_of
-from pcfgnat.translator.splitting import split_to_fit
+from pcfgnat.translator.splitting import Extent, split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
 from pcfgnat.translator.units import Unit
 
@@ -25,7 +25,7 @@ class Planner:
     def units(self, sentence: str) -> list[Unit]:
         """Return the pieces of a sentence, none if it is empty."""
         ids = self.tokenizer.encode(sentence)
-        if len(ids) > self.limit:
+        if Extent.of(sentence, ids).room > self.limit:
             pieces = split_to_fit(sentence, self.tokenizer, self.limit)
             return list(map(Unit, pieces, self.tokenizer.encode_all(pieces)))
         return [Unit(sentence, ids)] if len(ids) > 2 else []
@@ -36,19 +36,19 @@ class Planner:
 
     def plain(self, text: str) -> "Job":
         """Return the pieces of a text."""
-        units, gaps, longest = list[Unit](), list[str](), 0
+        units, gaps, longest = list[Unit](), list[str](), Extent(0, 0, 0)
         for sentence, gap in self.sentences(text):
             if own := self.units(sentence):
                 units += own
                 gaps += [" "] * (len(own) - 1) + [gap]
-                longest = max(longest, self._length(sentence, own))
+                longest = max(longest, self._extent(sentence, own))
             elif gaps:
                 gaps[-1] += gap
         return Job(text, units, gaps, longest)
 
     def html(self, text: str) -> "Job":
         """Return the pieces of the passages of an HTML document."""
-        parts, units, longest = list[str | _Spans](), list[Unit](), 0
+        parts, units, longest = list[str | _Spans](), list[Unit](), Extent(0, 0, 0)
         for part in passages_of(text):
             if isinstance(part, str):
                 parts.append(part)
@@ -56,7 +56,7 @@ class Planner:
             spans, end = list[_Span](), 0
             for sentence, _ in self.sentences(part.text):
                 own = self.units(sentence)
-                longest = max(longest, self._length(sentence, own))
+                longest = max(longest, self._extent(sentence, own))
                 for unit in own:
                     start = part.text.index(unit.text.strip(), end)
                     stop = start + len(unit.text.strip())
@@ -66,8 +66,9 @@ class Planner:
             parts.append(_Spans(part, (*spans, _Span(end, len(part.text), None))))
         return Job(text, units, [" "] * len(units), longest, tuple(parts))
 
-    def _length(self, sentence: str, units: Sequence[Unit]) -> int:
-        return len(units[0].ids) if len(units) == 1 else len(self.tokenizer.encode(sentence))
+    def _extent(self, sentence: str, units: Sequence[Unit]) -> Extent:
+        ids = units[0].ids if len(units) == 1 else self.tokenizer.encode(sentence)
+        return Extent.of(sentence, ids)
 
 
 @dataclass(frozen=True)
@@ -106,14 +107,14 @@ class Job:
     """A text to translate.
 
     gaps:     what stands behind each of its pieces
-    length:   how many tokens its longest sentence has
+    longest:  the extent of its longest sentence
     document: of HTML, what the text consists of
     """
 
     text: str
     units: list[Unit]
     gaps: list[str]
-    length: int
+    longest: Extent
     document: tuple[str | _Spans, ...] | None = None
 
     def joined(self, parts: Sequence[Translation], tokenizer: Tokenizer, limit: int) -> Translation:
@@ -128,9 +129,8 @@ class Job:
         notes = () if unknown is None else (unknown,)
         if len(parts) == 1 and self.document is None:
             return replace(parts[0], source=self.text, notes=notes + parts[0].notes)
-        if self.length > limit:
-            cut = f"{self.length} tokens, but the model reads at most {limit}"
-            notes = (f"split into {len(parts)} pieces: {cut}", *notes)
+        if self.longest.room > limit:
+            notes = (f"split into {len(parts)} pieces: {self.longest.too_long_for(limit)}", *notes)
         whole = Translation.joined(self.text, parts, self.gaps, notes)
         if self.document is None:
             return whole

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from tqdm import tqdm
-
+from pcfgnat.progress import is_shown, progress_bar
 from pcfgnat.storage.growing import GrowingFiles
+from pcfgnat.storage.lines import count_lines
 from pcfgnat.text import open_lines
 from pcfgnat.translator.distillation import translate_into
 from pcfgnat.translator.form import Form, Notices
@@ -53,7 +53,8 @@ def translate_file(translator: Translator, job: FileJob, say: Callable[[str], No
             return
         if done := output.progress.lines:
             say(f"resuming after {done} lines; to start over, delete {record}")
-        with tqdm(initial=done, unit=" lines", disable=None, leave=False) as bar:
+        total = count_lines(job.source) if is_shown() else None
+        with progress_bar("", "lines", total, done) as bar:
             window = translator.options.window
             for chunk in translate_into(translator, lines, output, render, window):
                 for number, translation in enumerate(chunk, done + 1):

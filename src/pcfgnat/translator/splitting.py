@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from pcfgnat.text import Tokenizer
@@ -17,7 +18,31 @@ CLAUSE_END = re.compile(
 )
 WORD_END = re.compile(r"\s+")
 
+CHARACTERS_PER_TOKEN = 32  # more than any text has that a vocabulary knows
+
 Lengths = Callable[[Sequence[str]], list[int]]
+
+
+@dataclass(frozen=True, order=True)
+class Extent:
+    """How much of a model's input a text takes: its tokens, or more if it has very many characters."""
+
+    room: int
+    tokens: int
+    characters: int  # without white space
+
+    @classmethod
+    def of(cls, text: str, ids: Sequence[int]) -> "Extent":
+        """Measure a text, given with its ids."""
+        characters = sum(map(len, text.split()))
+        return cls(max(len(ids), 2 + -(-characters // CHARACTERS_PER_TOKEN)), len(ids), characters)
+
+    def too_long_for(self, limit: int) -> str:
+        """Return why a text is cut that has more room than a model's limit."""
+        if self.tokens > limit:
+            return f"{self.tokens} tokens, but the model reads at most {limit}"
+        most = (limit - 2) * CHARACTERS_PER_TOKEN
+        return f"{self.characters} characters, but the model reads at most {most}"
 
 
 def split_to_fit(text: str, tokenizer: Tokenizer, limit: int) -> list[str]:
@@ -25,11 +50,15 @@ def split_to_fit(text: str, tokenizer: Tokenizer, limit: int) -> list[str]:
 
     It is cut after sentences; those that are too long after clauses, these after words, these anywhere.
     Sentences stay apart, since models are trained on single ones; of smaller pieces as many as fit go
-    together. A text that fits is not cut, and nothing but white space is lost.
+    together. A text that fits is not cut, and nothing but white space is lost. Characters of which a token
+    stands for many, such as a whole line of an unknown script, count as well.
     """
 
     def lengths(texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in tokenizer.encode_all(texts)]
+        different = list(dict.fromkeys(texts))
+        extents = map(Extent.of, different, tokenizer.encode_all(different))
+        found = dict(zip(different, extents, strict=True))
+        return [found[own].room for own in texts]
 
     text = text.strip()
     return list(_fitting([text], lengths, limit, (SENTENCE_END, CLAUSE_END, WORD_END)))

@@ -1,22 +1,30 @@
 """Texts to translations, with a model: cutting, batching, decoding, and putting everything back in order."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal, overload
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
-from pcfgnat.decoding import Beam, Request, Strategy, parse_strategy, strategies_of, strategy_text
+from pcfgnat.decoding import (
+    Beam,
+    DecodingError,
+    Request,
+    Rescore,
+    Strategy,
+    parse_strategy,
+    strategies_of,
+    strategy_text,
+)
 from pcfgnat.decoding.constraints import NOTHING, Constraints, Satisfied
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.runtimes.base import Runtime
+from pcfgnat.runtimes.base import Drafts, Runtime
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
 from pcfgnat.text.surfaces import word_starts
 from pcfgnat.translator.confidence import Word
-from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied
+from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied, repeat_notes
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
 from pcfgnat.translator.planning import Job, Planner
 from pcfgnat.translator.translation import Candidate, Translation
@@ -103,16 +111,23 @@ class Translator:
         `device` is a torch.device or its name. A checkpoint that has the same model exported, in a directory
         `onnx` inside it, runs on onnxruntime where that is installed, unless `runtime` says otherwise. A
         `verifier` is an autoregressive model of the same tokenizer, which reads the drafts of a grammar or
-        graph.
+        graph. The translator reads and writes raw text, if the model carries all that this takes.
         """
         loaded = load_model(model_directory(directory), str(device), runtime, onnx)
         if verifier is not None:
             loaded = loaded.verified_by(load_model(model_directory(verifier), str(device), runtime, onnx))
-        return cls(loaded.runtime, loaded.tokenizer, loaded.defaults, options, loaded)
+        return cls(loaded.runtime, loaded.tokenizer.for_raw_text(), loaded.defaults, options, loaded)
 
     def with_options(self, options: TranslateOptions) -> "Translator":
         """Return a translator with the same model and other options."""
         return Translator(self.runtime, self.tokenizer, self.defaults, options, self.loaded)
+
+    def for_corpus_text(self) -> "Translator":
+        """Return a translator of the text that the model was trained on, which may be split already."""
+        tokenizer = self.tokenizer.for_corpus_text()
+        if tokenizer is self.tokenizer:
+            return self
+        return Translator(self.runtime, tokenizer, self.defaults, self.options, self.loaded)
 
     def job(self) -> dict[str, str]:
         """Return everything that translations depend on, but for the text: a resumed job must be the same."""
@@ -172,21 +187,39 @@ class Translator:
 
     def sweep(self, texts: Iterable[str], length_penalties: Sequence[float]) -> list[list[str]]:
         """Return the translations of all texts for each β, from one decoding where that is possible."""
-        columns: list[list[str]] = [[] for _ in length_penalties]
+
+        def decode(units: Sequence[Unit]) -> list[list[Hypothesis]]:
+            sources = [unit.ids for unit in units]
+            return self.strategy.sweep(self.runtime, sources, self.request, length_penalties)
+
+        return self._columns(texts, len(length_penalties), decode)
+
+    def weigh(self, texts: Iterable[str], weights: Sequence[float]) -> list[list[str]]:
+        """Return the translations of all texts for each weight of `rescore`, from one decoding."""
+        strategy, runtime = self.strategy, self.runtime
+        if not isinstance(strategy, Rescore) or not isinstance(runtime, Drafts):
+            raise DecodingError(f"weights are those of rescore, got {strategy.name}")
+
+        def decode(units: Sequence[Unit]) -> list[list[Hypothesis]]:
+            return strategy.weigh(runtime, [unit.ids for unit in units], self.request, weights)
+
+        return self._columns(texts, len(weights), decode)
+
+    def _columns(
+        self, texts: Iterable[str], count: int, decode: Callable[[Sequence[Unit]], list[list[Hypothesis]]]
+    ) -> list[list[str]]:
+        """Return the translations of all texts, in `count` ways, which `decode` finds of some sentences."""
+        columns: list[list[str]] = [[] for _ in range(count)]
         for window in windows(texts, self.options.window):
             jobs = [self._planned(text) for text in window]
             units = [unit for job in jobs for unit in job.units]
-            found = iter(in_batches(units, partial(self._swept, length_penalties), self.units.size))
+            found = iter(in_batches(units, decode, self.units.size))
             for job in jobs:
                 rows = [next(found) for _ in job.units]
                 for i, column in enumerate(columns):
                     parts = [self.tokenizer.decode(row[i].ids) for row in rows]
                     column.append(" ".join(part for part in parts if part))
         return columns
-
-    def _swept(self, length_penalties: Sequence[float], units: Sequence[Unit]) -> list[list[Hypothesis]]:
-        sources = [unit.ids for unit in units]
-        return self.strategy.sweep(self.runtime, sources, self.request, length_penalties)
 
     def _translate(self, texts: Sequence[str]) -> list[Translation]:
         decoder, constraints = self.units, self.options.constraints
@@ -218,6 +251,7 @@ class Translator:
             candidates.append(replace(candidate, text=unit.written(candidate.text)))
         unmet = tuple(map(str, unit.reported(found.unmet)))
         notes = tuple(f"cannot {clause}" for clause in unmet)
+        notes += repeat_notes(self.strategy, self.request, found.hypotheses[0], bool(unit.clauses))
         best = Translation.from_candidates(unit.text, candidates)
         return replace(best, notes=notes, unmet=unmet, words=words)
 

@@ -1,7 +1,7 @@
 """The sentences that a model translates at a time: what is asked of each, and what is found."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -27,6 +27,11 @@ class Unit:
     clauses: tuple[Clause, ...] = ()
     changed: Substitution | None = None
 
+    @property
+    def question(self) -> Hashable:
+        """All that a decoding of it depends on."""
+        return tuple(self.ids), self.clauses
+
     def reported(self, unmet: Sequence[Clause]) -> list[Clause]:
         """Return what is missing of what the user asked for; what was only to be kept is put back."""
         kept = () if self.changed is None else self.changed.required
@@ -43,6 +48,11 @@ class _Translated:
 
     ids: list[int]
     translation: tuple[int, ...]
+
+    @property
+    def question(self) -> Hashable:
+        """All that the confidence of its words depends on."""
+        return tuple(self.ids), self.translation
 
 
 U = TypeVar("U", Unit, _Translated)
@@ -90,7 +100,13 @@ class UnitDecoder:
 
     def kept(self, units: Sequence[Unit], found: Sequence[Satisfied]) -> tuple[list[Unit], list[Satisfied]]:
         """Decode again where something of the source was lost that must survive."""
-        changed = {index: self._changed(unit, found[index]) for index, unit in enumerate(units)}
+        changes = dict[Hashable, Unit | None]()  # equal texts with equal translations are changed once
+        changed = dict[int, Unit | None]()
+        for index, unit in enumerate(units):
+            case = (unit.text, unit.question, found[index].hypotheses[0].ids)
+            if case not in changes:
+                changes[case] = self._changed(unit, found[index])
+            changed[index] = changes[case]
         again = {index: unit for index, unit in changed.items() if unit is not None}
         better = dict(zip(again, self.found(list(again.values())), strict=True))
         indices = range(len(units))
@@ -145,13 +161,18 @@ class UnitDecoder:
 
 
 def in_batches(units: Sequence[U], decode: Callable[[Sequence[U]], list[T]], size: BatchSize) -> list[T]:
-    """Decode in batches of similar length; the results are in the order of the units."""
-    found: dict[int, T] = {}
-    order = sorted(range(len(units)), key=lambda index: len(units[index].ids))
+    """Decode in batches of similar length; the results are in the order of the units.
+
+    Of equal units only the first is decoded: a megabyte of dots is a thousand times the same piece.
+    """
+    questions = [unit.question for unit in units]
+    first = {question: index for index, question in reversed(list(enumerate(questions)))}
+    found: dict[Hashable, T] = {}
+    order = sorted(first.values(), key=lambda index: (len(units[index].ids), index))
     for batch in _batches(order, [len(unit.ids) for unit in units], size):
         results = decode([units[index] for index in batch])
-        found.update(zip(batch, results, strict=True))
-    return [found[index] for index in range(len(units))]
+        found.update(zip([questions[index] for index in batch], results, strict=True))
+    return [found[question] for question in questions]
 
 
 def _batches(order: Sequence[int], lengths: Sequence[int], size: BatchSize) -> Iterator[list[int]]:
