@@ -12,10 +12,12 @@ Its weights do not sum to 1, so this is not a distribution over sentences.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pcfgnat.structures.backend import use_numba
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 
 # Greater costs count as so much when paths are compared: a difference of two infinities is not a number.
@@ -45,9 +47,12 @@ def best_alignment(
     """Return the cheapest path of each sentence, from log-probabilities; without gradient.
 
     `tokens[b, j, i]` is that of token i of the target at slot j. Sentence b has `slots[b]` slots and
-    `lengths[b]` tokens, at least one slot if it has a token; the rest is padding and is never looked at. The
-    path is read off the gradient of the cost. On a tie a slot rather emits its token than a token is skipped.
+    `lengths[b]` tokens, at least one slot if it has a token; the rest is padding and is never looked at. On a
+    tie a slot rather emits its token than a token is skipped. Compiled on the CPU; elsewhere the path is read
+    off the gradient of the cost.
     """
+    if use_numba(tokens, blanks):
+        return _compiled(tokens, blanks, slots, lengths, skip_penalty)
     with torch.enable_grad():
         inside = torch.arange(tokens.shape[1], device=slots.device) < slots.unsqueeze(1)
         known = torch.arange(tokens.shape[2], device=slots.device) < lengths.unsqueeze(1)
@@ -56,6 +61,21 @@ def best_alignment(
         total = _cheapest(of_tokens, of_blanks, slots, lengths, skip_penalty).sum()
     found = torch.autograd.grad(total, (of_tokens, of_blanks), materialize_grads=True)
     return Alignment(*(part.to(tokens.dtype) for part in found))
+
+
+def _compiled(
+    tokens: Float[Tensor, "B m n"],
+    blanks: Float[Tensor, "B m"],
+    slots: Int[Tensor, "B"],
+    lengths: Int[Tensor, "B"],
+    skip_penalty: float,
+) -> Alignment:
+    from pcfgnat.structures.aligned_kernels import best_batch  # numba takes a moment
+
+    arrays = [np.ascontiguousarray(part.detach().numpy()) for part in (tokens, blanks, slots, lengths)]
+    found = np.zeros(tokens.shape), np.zeros(blanks.shape)
+    best_batch(tuple(arrays), skip_penalty, HIGHEST_COST, *found)
+    return Alignment(*(torch.from_numpy(part).to(tokens.dtype) for part in found))
 
 
 def _costs(log_probs: Tensor, real: Tensor) -> Tensor:
@@ -71,7 +91,7 @@ def _cheapest(
     lengths: Int[Tensor, "B"],
     skip_penalty: float,
 ) -> Float[Tensor, "B"]:
-    """Return `A[n, m]`, a row at a time; a loop on every device, as there is no kernel.
+    """Return `A[n, m]`, a row at a time, on any device.
 
     Along a row blanks only add up, so it is `c + cummin(base - c)`, where c are the blanks' sums and `base`
     is the better of emitting and skipping.
