@@ -18,8 +18,8 @@ HUNDREDTHS = 100  # so that ⌈λ · n⌉ is exact
 class AXE(SlotObjective):
     """The cheapest of all ways in which slots emit the target in order, blanks between.
 
-    A sentence costs this, with bos and eos at the ends, divided by its length. Slots may be too few: a token
-    is then skipped at the expense of a slot beside it.
+    A sentence costs this, divided by the number of its tokens, bos and eos apart. Slots may be too few: a
+    token is then skipped at the expense of a slot beside it.
 
     skip_penalty:    δ, how often the log-probability of a skipped token counts; 1 makes skipping free
     slots_per_token: λ, slots for each token of the target, rounded up; in hundredths
@@ -61,4 +61,4 @@ class AXE(SlotObjective):
             "blanks": blanks / scores.slots.clamp(min=1),
             "skipped_tokens": skipped / scores.lengths.clamp(min=1),
         }
-        return Charge(cost / (scores.lengths + 2), figures)
+        return Charge(cost / scores.lengths.clamp(min=1), figures)

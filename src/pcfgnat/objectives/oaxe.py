@@ -19,9 +19,9 @@ HIGHEST_COST = 1e4  # in the matching alone, which cannot add up infinities
 class OAXE(SlotObjective):
     """The cheapest assignment of the target's tokens to the slots between bos and eos.
 
-    A sentence costs the pairs whose probability exceeds `least_probability`, with bos and eos at the ends,
-    divided by its length. From random weights nothing is that probable: start from a trained network, or mix
-    with cross-entropy for a while.
+    A sentence costs the pairs whose probability exceeds `least_probability`, divided by the number of all its
+    tokens, bos and eos apart. From random weights nothing is that probable: start from a trained network, or
+    mix with cross-entropy for a while.
 
     least_probability: π; pairs that are less probable are left out after matching
     cross_entropy:     share of training in which ordinary cross-entropy is mixed in, from all of the loss to
@@ -54,7 +54,7 @@ class OAXE(SlotObjective):
             ordered = torch.eye(*best.shape[1:], dtype=best.dtype, device=best.device) * best.any(2, True)
             costs = share * scores.tokens_cost(ordered, self.label_smoothing) + (1 - share) * costs
         left_out = 1 - kept.sum((1, 2)) / best.sum((1, 2)).clamp(min=1)
-        return Charge(costs / (scores.lengths + 2), {"left_out": left_out})
+        return Charge(costs / scores.lengths.clamp(min=1), {"left_out": left_out})
 
 
 def best_assignment(scores: SlotScores) -> Float[Tensor, "B m n"]:

@@ -26,24 +26,20 @@ class SlotScores:
     tokens: of token i of the target at slot j
     blanks: of the blank; none if the network has no blank
     means:  over the whole vocabulary, for label smoothing
-    ends:   of bos at the first slot and eos at the last, together; `end_means` likewise
     slots, lengths: how many of m and n a sentence has; the rest is padding
     """
 
     tokens: Float[Tensor, "B m n"]
     blanks: Float[Tensor, "B m"] | None
     means: Float[Tensor, "B m"]
-    ends: Float[Tensor, "B"]
-    end_means: Float[Tensor, "B"]
     slots: Int[Tensor, "B"]
     lengths: Int[Tensor, "B"]
 
     def tokens_cost(self, weights: Float[Tensor, "B m n"], smoothing: float) -> Float[Tensor, "B"]:
-        """Return the label-smoothed cost of the tokens, each as often as its weight; ends included."""
+        """Return the label-smoothed cost of the tokens, each as often as its weight."""
         tokens = torch.where(weights > 0, self.tokens, 0.0)  # nothing of padding or of what is impossible
-        plain = (weights * tokens).sum((1, 2)) + self.ends
-        mean = self.means_of(weights.sum(2)) + self.end_means
-        return -(1 - smoothing) * plain - smoothing * mean
+        plain = (weights * tokens).sum((1, 2))
+        return -(1 - smoothing) * plain - smoothing * self.means_of(weights.sum(2))
 
     def means_of(self, weights: Float[Tensor, "B m"]) -> Float[Tensor, "B"]:
         """Return the sum of the means, each as often as its weight."""
@@ -52,7 +48,10 @@ class SlotScores:
 
 @dataclass(frozen=True)
 class SlotObjective(Objective):
-    """The mean over sentences of what each costs, on a canvas that shows nothing.
+    """The mean over sentences of what each costs, on a canvas that shows nothing between bos and eos.
+
+    The slots of bos and eos are fixed in decoding, and cost nothing here: what a masked model begins with,
+    which was never trained to emit them, is fine-tuned on its words alone.
 
     label_smoothing: ε, probability that is spread over the whole vocabulary
     length_weight:   weight of the length beside the mean of the tokens
@@ -74,7 +73,7 @@ class SlotObjective(Objective):
 
     @abstractmethod
     def charge(self, scores: SlotScores, progress: float) -> Charge:
-        """Return what each sentence costs, divided by its length with bos and eos."""
+        """Return what each sentence costs, divided by the number of its tokens between bos and eos."""
 
     def check(self, network: Network) -> None:
         """Raise an error unless the network has slots of a predicted number."""
@@ -108,14 +107,10 @@ def _scores(network: SlotsNetwork, memory: Memory, blank: CanvasIds, target: Pad
     emit, local = target_emissions(network, canvas, target)
     tokens = gather_tokens(emit, local)  # [B, M, N]
     means = _means(network, canvas, emit, target)
-    row, last = torch.arange(len(emit), device=emit.device), canvas.lengths - 1
-    eos = (target.lengths - 1).clamp(min=0)
     return SlotScores(
         tokens=tokens[:, 1:, 1:],
         blanks=None if network.framing.blank is None else emit[:, 1:, 0],  # the blank comes first
         means=means[:, 1:],
-        ends=tokens[:, 0, 0] + tokens[row, last, eos],
-        end_means=means[:, 0] + means[row, last],
         slots=canvas.lengths - 2,
         lengths=(target.lengths - 2).clamp(min=0),
     )
