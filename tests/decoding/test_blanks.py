@@ -52,7 +52,8 @@ def by_hand(network: SlotsNetwork, source: list[int], size: int) -> tuple[list[i
     best = [max(allowed, key=row.__getitem__) for row in rows]
     best[0], best[-1] = BOS, EOS
     nodes = [node for node, token in enumerate(best) if token != BLANK]
-    return [best[node] for node in nodes], nodes, sum(rows[i][v] for i, v in enumerate(best))
+    inner = list(zip(rows, best, strict=True))[1:-1]
+    return [best[node] for node in nodes], nodes, sum(row[token] for row, token in inner)
 
 
 def blanks(found: list[list[Hypothesis]]) -> int:

@@ -7,7 +7,8 @@ import pytest
 
 from pcfgnat.decoding import Request, strategies_of
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.networks.emissions import translation_distribution
+from pcfgnat.networks import PredictedLengthNetwork
+from pcfgnat.networks.emissions import all_emissions, translation_distribution
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.structures import Padded, backend
 from pcfgnat.text.special import SPECIAL_TOKENS
@@ -62,6 +63,15 @@ def test_translations_are_sentences(name: str, strategy: str) -> None:
                 assert hypothesis.score == pytest.approx(hypothesis.tree.log_prob, abs=1e-12)
 
 
+def ends_of(network: PredictedLengthNetwork, sources: list[list[int]]) -> list[float]:
+    """Log-probability of bos and eos at the ends of each canvas, which the score of slots leaves out."""
+    memory = network.encode(Padded.from_lists(sources))
+    canvas = network.fill(memory, network.blank(memory, None))
+    emit = all_emissions(network, canvas)
+    last = (canvas.lengths - 1).tolist()
+    return [float(row[0, BOS] + row[end, EOS]) for row, end in zip(emit, last, strict=True)]
+
+
 @of_a_canvas
 def test_scores_are_those_of_one_structure_at_most_all(name: str, strategy: str) -> None:
     network, sources = made(name), sentences(7, 2, 5, 9)
@@ -70,7 +80,9 @@ def test_scores_are_those_of_one_structure_at_most_all(name: str, strategy: str)
     distribution = translation_distribution(network, Padded.from_lists(sources))
     totals = distribution.log_prob(target).tolist()
     best = distribution.posterior(target).argmax().score.tolist()
-    for score, total, highest in zip(scores(results), totals, best, strict=True):
+    ends = ends_of(network, sources) if isinstance(network, PredictedLengthNetwork) else [0.0] * 4
+    found = [score + end for score, end in zip(scores(results), ends, strict=True)]
+    for score, total, highest in zip(found, totals, best, strict=True):
         assert -math.inf < score <= total + 1e-9
         if strategy in ("joint-viterbi", "mbr") or (strategy == "viterbi" and name != "dag"):
             assert score == pytest.approx(highest, abs=1e-9)

@@ -54,6 +54,7 @@ def test_one_pass_is_the_best_token_of_each_slot(kind: type[RefinedSlots]) -> No
     once = kind(iterations=1, lengths=1).decode(StubSlots(*TRIED), SOURCES, Request())
     greedy = SlotGreedy().decode(StubSlots(*TRIED), SOURCES, Request())
     assert [own[0].ids for own in once] == [own[0].ids for own in greedy]
+    assert [own[0].score for own in once] == pytest.approx([own[0].score for own in greedy], abs=1e-12)
     assert [own[0].passes for own in once] == [(own[0].ids,) for own in greedy]
 
 
@@ -121,7 +122,8 @@ def test_nothing_is_found_of_no_sources() -> None:
 @pytest.mark.parametrize("setting", ["iterations", "lengths"])
 @pytest.mark.parametrize("value", [0, -3])
 def test_settings_are_checked_in_one_line(kind: type[RefinedSlots], setting: str, value: int) -> None:
-    message = f"{kind.name}.{setting} must be at least 1, got {value}"
+    expected = "at least 1" if setting == "iterations" else "in 1 … 256"
+    message = f"{kind.name}.{setting} must be {expected}, got {value}"
     with pytest.raises(DecodingError, match=f"^{re.escape(message)}$"):
         parse_strategy(f"{kind.name}:{setting}={value}", StubSlots())
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pcfgnat.decoding import Request, SlotGreedy
-from pcfgnat.decoding.slots import SlotSample, blank_canvases
+from pcfgnat.decoding import DecodingError, EasyFirst, MaskPredict, Request, SlotGreedy, UpdateAll
+from pcfgnat.decoding.slots import BestOfLengths, SlotSample, blank_canvases
 from pcfgnat.grammar.canvas import LENGTH_CLASSES, SAME_LENGTH
 from pcfgnat.networks import SlotsNetwork
 from pcfgnat.runtimes.base import Sources
@@ -70,10 +70,10 @@ class GivenLengths:
 
 
 def best_of(source: Sequence[int], length: int) -> tuple[tuple[int, ...], float]:
-    """Best tokens of slots, and their score."""
+    """Best tokens of slots, and the score of those between bos and eos."""
     table = emitted(source, length)
     ids = (BOS, *(max(WORDS, key=row.__getitem__) for row in table[1:-1]), EOS)
-    return ids, sum(float(row[token]) for row, token in zip(table, ids, strict=True))
+    return ids, sum(float(row[token]) for row, token in zip(table[1:-1], ids[1:-1], strict=True))
 
 
 SOURCES = [[2, 5, 6, 3], [2, 4, 3], [2, 6, 6, 6, 5, 3]]
@@ -112,6 +112,41 @@ def test_length_candidates_are_compared_by_score_and_length(penalty: float) -> N
         assert [one.score for one in found] == pytest.approx([best_of(source, n)[1] for n in ranked])
 
 
+@pytest.mark.parametrize("weight", [0.3, 1.0, 4.0])
+def test_the_probability_of_the_length_may_count_too(weight: float) -> None:
+    tried = [[5, 4, 8], [4, 3, 5], [7, 6, 9]]
+    results = SlotGreedy(3, length_weight=weight).decode(GivenLengths(*tried), SOURCES, Request(results=3))
+    for source, found, lengths in zip(SOURCES, results, tried, strict=True):
+        scores = {n: best_of(source, n)[1] - weight * (1.0 + rank) for rank, n in enumerate(lengths)}
+        ranked = sorted(lengths, key=lambda n: -scores[n] / n)
+        assert [len(one.ids) for one in found] == ranked
+        assert [one.score for one in found] == pytest.approx([scores[n] for n in ranked])
+
+
+def test_the_probability_of_a_length_decides_in_the_end() -> None:
+    tried = [[5, 4, 8], [4, 3, 5], [7, 6, 9]]
+    by_tokens, by_length = (
+        SlotGreedy(3, length_weight=weight).decode(GivenLengths(*tried), SOURCES, Request(length_penalty=0))
+        for weight in (0.0, 100.0)
+    )
+    assert [len(found[0].ids) for found in by_length] == [5, 4, 7]
+    assert by_tokens == SlotGreedy(3).decode(GivenLengths(*tried), SOURCES, Request(length_penalty=0))
+    assert [len(found[0].ids) for found in by_tokens] == [4, 3, 6]
+
+
+@pytest.mark.parametrize("kind", [SlotGreedy, MaskPredict, UpdateAll, EasyFirst])
+def test_settings_beyond_their_range_are_named(kind: type[BestOfLengths]) -> None:
+    with pytest.raises(DecodingError, match=f"^lengths must be in 1 … {LENGTH_CLASSES}, got 257$"):
+        kind(lengths=257)  # type: ignore[call-arg]
+    with pytest.raises(DecodingError, match=f"^lengths must be in 1 … {LENGTH_CLASSES}, got 0$"):
+        kind(lengths=0)  # type: ignore[call-arg]
+    with pytest.raises(DecodingError, match=r"^length_weight must be at least 0 and finite, got nan$"):
+        kind(length_weight=math.nan)
+    if kind is not SlotGreedy:
+        with pytest.raises(DecodingError, match=r"^iterations must be at least 1, got 0$"):
+            kind(iterations=0)  # type: ignore[call-arg]
+
+
 def test_a_sweep_fills_canvases_once() -> None:
     runtime, penalties = GivenLengths([5, 4, 8], [4, 3, 5], [7, 6, 9]), [-20.0, 0.0, 1.0, 20.0]
     swept = SlotGreedy(3).sweep(runtime, SOURCES, Request(results=3), penalties)
@@ -148,7 +183,7 @@ def test_samples_come_as_often_as_they_should() -> None:
     counted = dict[tuple[int, ...], int]()
     for one in found:
         counted[one.ids] = counted.get(one.ids, 0) + 1
-        assert one.score == pytest.approx(sum(table[range(4), one.ids]), abs=1e-9)
+        assert one.score == pytest.approx(sum(table[[1, 2], one.ids[1:-1]]), abs=1e-9)
         assert one.nodes == (0, 1, 2, 3)
     chances = np.exp(table[1:3][:, WORDS])
     chances /= chances.sum(1, keepdims=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from pcfgnat.decoding.base import DecodingError, Request
+from pcfgnat.decoding.base import Request
 from pcfgnat.decoding.refinement import MaskLeastCertain, Pass, Policy, refine
 from pcfgnat.decoding.slots import BestOfLengths, blank_canvases, length_candidates, slot_hypothesis
 from pcfgnat.grammar.search import Hypothesis
@@ -28,9 +28,7 @@ class RefinedSlots(BestOfLengths):
     lengths: int = 5
 
     def __post_init__(self) -> None:
-        for name, value in (("iterations", self.iterations), ("lengths", self.lengths)):
-            if value < 1:
-                raise DecodingError(f"{name} must be at least 1, got {value}")
+        self.check_settings(iterations=self.iterations, lengths=self.lengths)
 
     @abstractmethod
     def policy(self) -> Policy:
@@ -47,7 +45,8 @@ class RefinedSlots(BestOfLengths):
         for row, (index, length) in enumerate(zip(sentence.tolist(), lengths.tolist(), strict=True)):
             written = slot_hypothesis(found.tokens[row, :length], found.scores[row, :length])
             steps = (tuple(t for t in ids if t != SPECIAL_TOKENS.pad) for ids in found.steps(row, length))
-            own[index].append(replace(written, passes=tuple(steps)))
+            whole = replace(written, passes=tuple(steps))
+            own[index].append(self.weighed(whole, candidates[index][length]))
         return own
 
     def passes_of(

@@ -2,14 +2,14 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float, Int64
 
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
-from pcfgnat.grammar.canvas import SAME_LENGTH
+from pcfgnat.grammar.canvas import LENGTH_CLASSES, SAME_LENGTH
 from pcfgnat.grammar.decoding import Emissions, draw_rows
 from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis
@@ -22,10 +22,33 @@ SHORTEST_OF_SEVERAL = 3  # an empty sentence costs nothing, and would win agains
 
 @dataclass(frozen=True)
 class BestOfLengths(Strategy):
-    """Translations of the most probable lengths, compared by `score / L^β`."""
+    """Translations of the most probable lengths, compared by `score / L^β`.
+
+    length_weight: how often the log-probability of the length counts in the score; 0, as in the papers,
+                   compares the tokens alone, which favours lengths that leave out what is uncertain
+    """
+
+    length_weight: float = field(default=0.0, kw_only=True)
 
     protocol = Slots
     uses_penalty = True
+    switches = ("length_weight",)
+
+    def check_settings(self, **counts: int) -> None:
+        """Raise an error unless all settings are in their range; `lengths` has that of the length head."""
+        for name, value in counts.items():
+            if name == "lengths" and not 1 <= value <= LENGTH_CLASSES:
+                raise DecodingError(f"lengths must be in 1 … {LENGTH_CLASSES}, got {value}")
+            if value < 1:
+                raise DecodingError(f"{name} must be at least 1, got {value}")
+        if not 0 <= self.length_weight < math.inf:
+            raise DecodingError(f"length_weight must be at least 0 and finite, got {self.length_weight}")
+
+    def weighed(self, found: Hypothesis, length_log_prob: float) -> Hypothesis:
+        """Return a translation with the probability of its length in its score, as far as it counts."""
+        if not self.length_weight:
+            return found
+        return replace(found, score=found.score + self.length_weight * length_log_prob)
 
     @abstractmethod
     def tried(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
@@ -64,19 +87,20 @@ class SlotGreedy(BestOfLengths):
     name = "greedy"
 
     def __post_init__(self) -> None:
-        if self.lengths < 1:
-            raise DecodingError(f"lengths must be at least 1, got {self.lengths}")
+        self.check_settings(lengths=self.lengths)
 
     def tried(self, runtime: Slots, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return what one pass gives for each length."""
         reader = runtime.read(sources)
-        rows = blank_canvases(length_candidates(reader, runtime, sources, request, self.lengths))
+        candidates = length_candidates(reader, runtime, sources, request, self.lengths)
+        rows = blank_canvases(candidates)
         scores, tokens = reader.fill(*rows).everywhere()
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for sentence, score, ids, length in zip(
             rows[0].tolist(), scores, tokens, rows[2].tolist(), strict=True
         ):
-            found[sentence].append(slot_hypothesis(ids[:length], score[:length]))
+            one = slot_hypothesis(ids[:length], score[:length])
+            found[sentence].append(self.weighed(one, candidates[sentence][length]))
         return found
 
 
@@ -103,21 +127,28 @@ class SlotSample(Strategy):
 
 def length_candidates(
     reader: SlotsReader, runtime: Slots, sources: Sources, request: Request, count: int
-) -> list[list[int]]:
-    """Return the lengths of the `count` most probable classes of each sentence, each length once."""
-    ranked = np.argsort(-reader.length_log_probs(), axis=1, kind="stable")[:, :count] - SAME_LENGTH
+) -> list[dict[int, float]]:
+    """Return the lengths of the `count` most probable classes of each sentence, with log-probabilities.
+
+    The most probable comes first. Each length is there once, with the best of the classes that led to it.
+    """
+    log_probs = reader.length_log_probs()
+    ranked = np.argsort(-log_probs, axis=1, kind="stable")[:, :count]
     limits = request.limits([runtime.max_canvas_length] * len(sources))
     found = []
-    for source, limit, classes in zip(sources, limits, ranked, strict=True):
+    for source, limit, classes, row in zip(sources, limits, ranked, log_probs, strict=True):
         most = max(min(limit, runtime.max_canvas_length), SHORTEST)
         least = min(SHORTEST if count == 1 else SHORTEST_OF_SEVERAL, most)
-        lengths = np.clip(len(source) + classes, least, most).tolist()
-        found.append(list(dict.fromkeys(lengths)))
+        lengths = np.clip(len(source) + classes - SAME_LENGTH, least, most).tolist()
+        own: dict[int, float] = {}
+        for length, log_prob in zip(lengths, row[classes].tolist(), strict=True):
+            own.setdefault(length, log_prob)
+        found.append(own)
     return found
 
 
 def blank_canvases(
-    candidates: Sequence[Sequence[int]],
+    candidates: Sequence[Collection[int]],
 ) -> tuple[Int64[np.ndarray, "R"], Int64[np.ndarray, "R M"], Int64[np.ndarray, "R"]]:
     """Return a canvas for each sentence and length: bos, blanks, eos; which sentence; and its length."""
     pairs = [(sentence, length) for sentence, own in enumerate(candidates) for length in own]
@@ -129,9 +160,12 @@ def blank_canvases(
 
 
 def slot_hypothesis(ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> Hypothesis:
-    """Return what the slots emit, blanks left out; the score is that of all slots."""
+    """Return what the slots emit, blanks left out; the score is that of all slots between bos and eos.
+
+    Those at the ends are fixed, and masked models are never trained to emit them.
+    """
     nodes = np.flatnonzero(ids != SPECIAL_TOKENS.pad)
-    return Hypothesis(tuple(ids[nodes].tolist()), math.fsum(scores.tolist()), tuple(nodes.tolist()))
+    return Hypothesis(tuple(ids[nodes].tolist()), math.fsum(scores[1:-1].tolist()), tuple(nodes.tolist()))
 
 
 def _drawn(emissions: Emissions, index: int, length: int, generator: np.random.Generator) -> Hypothesis:
