@@ -25,6 +25,7 @@ MODELS = {
     "disco": "disco",
     "transformer": "autoregressive",
     "hybrid": "hybrid",
+    "flowseq": "flowseq",
 }
 
 

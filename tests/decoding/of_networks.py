@@ -11,7 +11,7 @@ STRATEGIES: dict[str, tuple[str, ...]] = {
     "imputer": ("greedy", "beam", "sample", "imputation"),
     "disco": ("greedy", "sample", "mask-predict", "update-all", "easy-first"),
     "autoregressive": ("beam", "greedy", "sample"),
-    "flowseq": ("greedy", "sample"),
+    "flowseq": ("greedy", "sample", "importance"),
     "hybrid": (*STRUCTURED, "beam", "verify", "rescore"),
 }
 PAIRS = [(name, strategy) for name, known in STRATEGIES.items() for strategy in known]

@@ -32,6 +32,7 @@ from pcfgnat.decoding import (
     strategy_text,
 )
 from pcfgnat.decoding.collapse import CollapsedSample, Slotwise
+from pcfgnat.decoding.importance import Importance, LatentRescore
 from pcfgnat.decoding.latents import LatentGreedy, LatentSample
 from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotSample
@@ -108,6 +109,10 @@ class Both(OnlyTables, OnlySteps):
         raise NotImplementedError
 
 
+class LatentsAndSteps(OnlyLatents, OnlySteps):
+    """Latents that propose and a model that reads."""
+
+
 class OnlySearches(Bare):
     max_target_length = 9
 
@@ -125,17 +130,20 @@ BY_RUNTIME: list[tuple[Runtime, list[type[Strategy]]]] = [
     (OnlyVisibleSlots(), [SlotGreedy, SlotSample, MaskPredict, UpdateAll, EasyFirst]),
     (OnlySteps(), [Beam, GreedySteps, SampleSteps]),
     (OnlySearches(), [SearchedBeam, SearchedGreedy]),
-    (OnlyLatents(), [LatentGreedy, LatentSample]),
+    (OnlyLatents(), [LatentGreedy, LatentSample, Importance]),
     (Bare(), []),
 ]
 
 
 OF_BOTH: list[type[Strategy]] = [Verify, Rescore]
+OF_LATENTS_AND_STEPS: list[type[Strategy]] = [LatentRescore]
 
 
 def runtime_of(kind: type[Strategy]) -> Runtime:
     if kind in OF_BOTH:
         return Both()
+    if kind in OF_LATENTS_AND_STEPS:
+        return LatentsAndSteps()
     return next(runtime for runtime, kinds in BY_RUNTIME if kind in kinds)
 
 
@@ -143,6 +151,8 @@ def test_two_models_have_the_strategies_of_both_and_more() -> None:
     found, tables, steps = (strategies_of(runtime) for runtime in (Both(), OnlyTables(), OnlySteps()))
     assert found == tables | steps | {kind.name: kind for kind in OF_BOTH}
     assert found["greedy"] is GreedySteps
+    other = strategies_of(LatentsAndSteps())
+    assert other == strategies_of(OnlyLatents()) | steps | {"rescore": LatentRescore}
 
 
 @pytest.mark.parametrize(("runtime", "kinds"), BY_RUNTIME, ids=lambda value: type(value).__name__)
@@ -154,12 +164,12 @@ def test_strategies_are_those_whose_protocol_a_runtime_offers(
 
 
 def test_every_strategy_has_its_runtime() -> None:
-    known = {*(kind for _, kinds in BY_RUNTIME for kind in kinds), *OF_BOTH}
+    known = {*(kind for _, kinds in BY_RUNTIME for kind in kinds), *OF_BOTH, *OF_LATENTS_AND_STEPS}
     assert known == set(STRATEGIES)
     assert len(set(STRATEGIES)) == len(STRATEGIES)
     for _, kinds in BY_RUNTIME:
         assert len({kind.name for kind in kinds}) == len(kinds)
-    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample", "mbr"}
+    assert {kind.name for kind in STRATEGIES if kind.draws} == {"sample", "mbr", "importance", "rescore"}
 
 
 OTHERS: list[Strategy] = [
@@ -173,6 +183,10 @@ OTHERS: list[Strategy] = [
     MinimumRisk(3, 2, draw=True),
     Verify(0.5),
     Rescore(3, 0.25),
+    SlotGreedy(4, length_weight=0.5),
+    MaskPredict(length_weight=1.0),
+    Importance(2, 3, 0.7, 5),
+    LatentRescore(1, 9, 1.5),
 ]
 
 
@@ -232,7 +246,7 @@ def test_what_cannot_be_read_is_named_in_one_line(text: str, message: str) -> No
     [
         (Beam, "size must be at least 1, got 0"),
         (CollapsedBeam, "size must be at least 1, got 0"),
-        (SlotGreedy, "lengths must be at least 1, got 0"),
+        (SlotGreedy, "lengths must be in 1 … 256, got 0"),
     ],
 )
 def test_settings_are_checked(kind: type, message: str) -> None:

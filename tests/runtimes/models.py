@@ -16,12 +16,15 @@ from pcfgnat.networks import (
     CTCConfig,
     DAGConfig,
     DiscoConfig,
+    FlowSeqConfig,
+    FlowSeqNetwork,
     HybridConfig,
     PCFGConfig,
     PredictedLengthNetwork,
     SlotsConfig,
 )
 from pcfgnat.nn import LinkConfig, TransformerConfig
+from pcfgnat.nn.flow import FlowConfig
 from pcfgnat.text import SubwordTokenizer
 from tests.support.zoo import stirred
 
@@ -57,11 +60,15 @@ MODELS: dict[str, tuple[str, Any]] = {
     "hybrid": ("hybrid", HybridConfig(SHALLOW, True, 2, 1, GATED, layers_reader=2)),
     "hybrid of a dag": ("hybrid", HybridConfig(OTHER, False, 3, 0, GATED, "dag")),
 }
+# those that only torch runs
+NOT_EXPORTED: dict[str, tuple[str, Any]] = {
+    "flowseq": ("flowseq", FlowSeqConfig(SMALL, 1, 0.0, FlowConfig((1, 1), ffn=16, heads=2))),
+}
 
 
 def save_model(directory: Path, name: str, types: int = 40, factor: float = 1.7) -> Path:
-    """Write a checkpoint of one of `MODELS`; the greater the factor, the stronger its opinions."""
-    kind, config = MODELS[name]
+    """Write a checkpoint of one of these models; the greater the factor, the stronger its opinions."""
+    kind, config = (MODELS | NOT_EXPORTED)[name]
     tokenizer = SubwordTokenizer("\n".join(f"w{i}" for i in range(types)).encode())
     torch.manual_seed(len(name))
     network = NETWORKS[kind][0](config, tokenizer.vocabulary_size)
@@ -70,7 +77,7 @@ def save_model(directory: Path, name: str, types: int = 40, factor: float = 1.7)
     with torch.no_grad():
         for weight in network.parameters():
             weight.mul_(factor)
-        if isinstance(network, PredictedLengthNetwork) and network.length is not None:
+        if isinstance(network, PredictedLengthNetwork | FlowSeqNetwork) and network.length is not None:
             network.length.weight.mul_(0.3)  # no two lengths far from the source's
             network.length.bias.copy_(-0.4 * (torch.arange(256) - 129.5).abs())
     metadata = describe(kind, config, tokenizer.vocabulary_size, DecodingDefaults(network.default_strategy))

@@ -86,7 +86,8 @@ def test_pairs_that_do_not_fit_are_named(drafter: Path, reader: Path, tmp_path: 
         Translator.load(drafter, verifier=save_reader(tmp_path / "other", types=41))
     with pytest.raises(CheckpointError, match="the verifier must be an autoregressive network, got pcfg"):
         Translator.load(drafter, verifier=drafter)
-    with pytest.raises(CheckpointError, match="drafts must be a pcfg or dag network, got autoregressive"):
+    message = "the model that drafts must be a pcfg, dag or flowseq network, got autoregressive"
+    with pytest.raises(CheckpointError, match=message):
         Translator.load(reader, verifier=reader)
     with pytest.raises(ValueError, match=r"the strategy must be one of .*mbr for this model, got 'verify'"):
         Translator.load(drafter, options=TranslateOptions(strategy="verify"))
@@ -103,3 +104,20 @@ def test_the_command(drafter: Path, reader: Path, tmp_path: Path, capsys: pytest
     files = ["--input", str(text), "--output", str(output)]
     assert main(["translate", *files, *pair, "--decode", "verify:tolerance=0.5"]) == 0
     assert len(output.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_a_verifier_chooses_among_what_latents_propose(reader: Path, tmp_path: Path) -> None:
+    latents = save_model(tmp_path / "flowseq", "flowseq")
+    pair = Translator.load(latents, verifier=reader)
+    assert pair.strategy.name == "rescore"
+    assert set(pair.strategies) == {"greedy", "sample", "importance", "beam", "rescore"}
+    wanted = TranslateOptions(strategy="rescore:samples=8,temperature=2.0", results=4)
+    found = Translator.load(latents, verifier=reader, options=wanted)(TEXTS[:4])
+    assert max(len(one.candidates) for one in found) > 1
+    for one in found:
+        assert len({candidate.text for candidate in one.candidates}) == len(one.candidates)
+    jobs = [
+        Translator.load(latents, verifier=reader, options=TranslateOptions(seed=seed)).job()
+        for seed in (1, 2)
+    ]
+    assert jobs[0] != jobs[1]  # what is proposed is drawn

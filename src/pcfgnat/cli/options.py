@@ -74,9 +74,15 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="an autoregressive model with the same tokenizer, which reads the drafts of a pcfg or dag "
-        "model: --decode verify (then the default) or rescore:size=8",
+        "model, --decode verify (then the default) or rescore:size=8, or of a flowseq model, rescore",
     )
-    group.add_argument("--seed", type=int, default=1, metavar="N", help="of --decode sample (default: 1)")
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of strategies that draw, such as sample (default: 1)",
+    )
 
 
 def add_former_name(

@@ -10,6 +10,7 @@ from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.collapse import CollapsedBeam, CollapsedSample, Slotwise
 from pcfgnat.decoding.consensus import MinimumRisk
 from pcfgnat.decoding.easy_first import EasyFirst
+from pcfgnat.decoding.importance import Importance, LatentRescore
 from pcfgnat.decoding.imputation import Imputation
 from pcfgnat.decoding.latents import LatentGreedy, LatentSample
 from pcfgnat.decoding.masked import MaskPredict, UpdateAll
@@ -26,9 +27,9 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     *(SlotGreedy, SlotSample),
     *(MaskPredict, UpdateAll, EasyFirst),
     *(Imputation,),
-    *(LatentGreedy, LatentSample),
+    *(LatentGreedy, LatentSample, Importance),
     *(Beam, GreedySteps, SampleSteps),
-    *(Verify, Rescore),
+    *(Verify, Rescore, LatentRescore),
     *(SearchedBeam, SearchedGreedy),
 )
 
@@ -77,6 +78,7 @@ __all__ = [
     "DecodingError",
     "EasyFirst",
     "Greedy",
+    "Importance",
     "Imputation",
     "JointViterbi",
     "Lookahead",

@@ -29,7 +29,7 @@ class LatentGreedy(Strategy):
         lengths = best_lengths(reader, runtime, sources, request)
         noise = np.zeros((len(sources), int(lengths.max()), reader.width))
         limits = request.limits([runtime.max_latents + 1] * len(sources))
-        return [[one] for one in _written(reader, np.arange(len(sources)), lengths, noise, limits)]
+        return [[one] for one in written(reader, np.arange(len(sources)), lengths, noise, limits)]
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class LatentSample(Strategy):
     draws = True
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise DecodingError(f"temperature must be positive, got {self.temperature}")
+        check_temperature(self.temperature)
 
     def decode(self, runtime: Latents, sources: Sources, request: Request) -> list[list[Hypothesis]]:
         """Return `request.results` draws, in the order drawn."""
@@ -62,36 +61,55 @@ class LatentSample(Strategy):
             for draw in own:
                 draw[:length] = self.temperature * generator.normal(size=(length, width))
         rows = np.repeat(np.arange(len(sources)), count)
-        found = _written(reader, rows, lengths, noise.reshape(len(rows), -1, width), limits)
+        own_limits = [limits[row] for row in rows.tolist()]
+        found = written(reader, rows, lengths[rows], noise.reshape(len(rows), -1, width), own_limits)
         return [found[first : first + count] for first in range(0, len(rows), count)]
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise an error unless this is the deviation of some noise."""
+    if not 0 < temperature < math.inf:
+        raise DecodingError(f"temperature must be positive, got {temperature}")
+
+
+def latent_lengths(
+    reader: LatentsReader, runtime: Latents, sources: Sources, request: Request, count: int
+) -> list[dict[int, float]]:
+    """Return the most probable numbers of positions of each sentence, with log-probabilities, best first.
+
+    They are among those that exist and are allowed; if there is none, it is the least that exists.
+    """
+    limits = request.limits([runtime.max_latents + 1] * len(sources))
+    found = []
+    for scores, source, limit in zip(reader.length_log_probs(), sources, limits, strict=True):
+        lengths = len(source) + np.arange(len(scores)) - SAME_LENGTH
+        most = max(min(limit - 1, runtime.max_latents), reader.multiple)
+        possible = (lengths % reader.multiple == 0) & (lengths > 0) & (lengths <= most)
+        ranked = np.argsort(np.where(possible, -scores, np.inf), kind="stable")[:count]
+        own = {int(lengths[i]): float(scores[i]) for i in ranked.tolist() if possible[i]}
+        found.append(own or {reader.multiple: 0.0})
+    return found
 
 
 def best_lengths(
     reader: LatentsReader, runtime: Latents, sources: Sources, request: Request
 ) -> Int64[np.ndarray, "B"]:
-    """Return the most probable number of positions of each sentence, of those that exist and are allowed."""
-    limits = request.limits([runtime.max_latents + 1] * len(sources))
-    chosen = []
-    for scores, source, limit in zip(reader.length_log_probs(), sources, limits, strict=True):
-        lengths = len(source) + np.arange(len(scores)) - SAME_LENGTH
-        most = max(min(limit - 1, runtime.max_latents), reader.multiple)
-        possible = (lengths % reader.multiple == 0) & (lengths > 0) & (lengths <= most)
-        best = int(np.where(possible, scores, -np.inf).argmax())
-        chosen.append(int(lengths[best]) if possible[best] else reader.multiple)
-    return np.array(chosen, dtype=np.int64)
+    """Return the most probable number of positions of each sentence."""
+    found = latent_lengths(reader, runtime, sources, request, 1)
+    return np.array([next(iter(own)) for own in found], dtype=np.int64)
 
 
-def _written(
+def written(
     reader: LatentsReader,
     sentence: Int64[np.ndarray, "R"],
-    lengths: Int64[np.ndarray, "B"],
+    lengths: Int64[np.ndarray, "R"],
     noise: Float[np.ndarray, "R n d"],
     limits: Sequence[int],
 ) -> list[Hypothesis]:
-    """Return what is written from rows of noise, each of a sentence."""
-    scores, tokens = reader.write(sentence, lengths[sentence], noise)
-    rows = zip(scores.tolist(), tokens.tolist(), sentence.tolist(), strict=True)
-    return [_cut(score[: lengths[i]], ids[: lengths[i]], limits[i]) for score, ids, i in rows]
+    """Return what is written from rows of noise, each of a sentence, with so many positions."""
+    scores, tokens = reader.write(sentence, lengths, noise)
+    rows = zip(scores.tolist(), tokens.tolist(), lengths.tolist(), limits, strict=True)
+    return [_cut(score[:length], ids[:length], limit) for score, ids, length, limit in rows]
 
 
 def _cut(scores: Sequence[float], ids: Sequence[int], limit: int) -> Hypothesis:

@@ -182,7 +182,7 @@ class Rescore(Strategy):
         count, found = max(self.size, request.results), dict[int, list[Hypothesis]]()
         for group, grammars, limits in limited_grammars(reader.grammars(), sources, asked):
             found.update(zip(group, k_best(grammars, limits, request.length_penalty, count), strict=True))
-        return _read_scores(reader.start(), [found[index] for index in range(len(sources))])
+        return read_scores(reader.start(), [found[index] for index in range(len(sources))])
 
     def _weighted(self, candidate: Hypothesis, read: float) -> Hypothesis:
         """Return a candidate with both models' score; 0 times an impossible sentence is 0."""
@@ -190,7 +190,7 @@ class Rescore(Strategy):
         return replace(candidate, score=math.fsum(share * score for share, score in shares if share > 0))
 
 
-def _read_scores(
+def read_scores(
     stepper: Stepper, candidates: Sequence[Sequence[Hypothesis]]
 ) -> list[list[tuple[Hypothesis, float]]]:
     """Return candidates with the log-probabilities that they have for the reader, which reads all at once."""

@@ -1,5 +1,6 @@
 """FlowSeq (Ma et al. 2019): all tokens follow from latents, whose prior is a normalising flow."""
 
+import math
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -54,6 +55,11 @@ class Posterior:
     def sample(self, noise: Float[Tensor, "B n d"]) -> Float[Tensor, "B n d"]:
         """Return latents from standard normal numbers."""
         return self.mean + self.log_deviation.exp() * noise
+
+    def log_prob(self, noise: Float[Tensor, "B n d"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+        """Return log q of the latents that were made of this noise, which is 0 at padded positions too."""
+        constant = lengths * (noise.shape[2] * math.log(2 * math.pi) / 2)
+        return -(self.log_deviation + noise.square() / 2).flatten(1).sum(1) - constant
 
 
 class FlowSeqNetwork(Network):
@@ -140,3 +146,19 @@ class FlowSeqNetwork(Network):
         mask = torch.arange(noise.shape[1], device=lengths.device) < lengths.unsqueeze(1)
         given = self.given(memory, mask)
         return self.prior.inverse(self.prior.arranged(given.kept(noise)), given), mask
+
+    def log_weights(
+        self, memory: Memory, filled: Padded, noise: Float[Tensor, "B n d"]
+    ) -> Float[Tensor, "B"]:
+        """Return `log p(Y|z,X) + log p(z|X) - log q(z|X,Y)`, where z is what q makes of noise.
+
+        The mean of the weights over noise is the probability of the tokens, given how many there are.
+        """
+        mask, posterior = filled.mask, self.inferred(memory, filled)
+        eta = noise.masked_fill(~mask.unsqueeze(2), 0.0)
+        z = posterior.sample(eta)
+        log_probs = self.token_log_probs(self.written(memory, z, mask))
+        own = log_probs.gather(2, filled.ids.unsqueeze(2)).squeeze(2)
+        prior = self.prior.log_prob(z, self.given(memory, mask))
+        likelihood = own.masked_fill(~mask, 0.0).sum(1)
+        return likelihood + prior - posterior.log_prob(eta, filled.lengths)

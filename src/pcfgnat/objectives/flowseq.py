@@ -70,7 +70,7 @@ class FlowSeq(Objective):
         output = network.embeddings.tokens.weight
         labels = waiting.picked(mask, filled.ids)
         costs, nll = smoothed_nll(waiting.picked(mask, states), output, labels, self.label_smoothing)
-        divergence = posterior_log_prob(posterior.log_deviation, eta, filled)
+        divergence = posterior.log_prob(eta, filled.lengths)
         divergence = divergence - network.prior.log_prob(z, network.given(memory, mask))
         lengths = LengthHead.cost(network.length_scores(memory), memory.lengths, filled.lengths)
         weight = self.divergence_weight(progress)
@@ -90,14 +90,6 @@ def normal_noise(seeds: Int[Tensor, "B"], positions: int, width: int) -> Float[T
     """Draw standard normal numbers by sentence, position and feature."""
     chance = noise(seeds, positions * width, stream=1) + 2.0**-54  # never 0
     return math.sqrt(2.0) * torch.erfinv(2.0 * chance - 1.0).view(len(seeds), positions, width)
-
-
-def posterior_log_prob(
-    log_deviation: Float[Tensor, "B n d"], noise: Float[Tensor, "B n d"], filled: Padded
-) -> Float[Tensor, "B"]:
-    """Return log q of the latents that were made of this noise; both are 0 at padded positions."""
-    constant = filled.lengths * (noise.shape[2] * math.log(2 * math.pi) / 2)
-    return -(log_deviation + noise.square() / 2).flatten(1).sum(1) - constant
 
 
 def _mean(total: Float[Tensor, "B"], target: Padded, parts: dict[str, Float[Tensor, "B"]]) -> Loss:

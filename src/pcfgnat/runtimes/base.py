@@ -173,6 +173,18 @@ class LatentsReader(Protocol):
     ) -> tuple[Float[np.ndarray, "R n"], Int64[np.ndarray, "R n"]]:
         """Return the best token of each position, a word or eos, and first its log-probability."""
 
+    def log_weights(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        lengths: Int64[np.ndarray, "R"],
+        tokens: Int64[np.ndarray, "R n"],
+        noise: Float[np.ndarray, "R n d"],
+    ) -> Float[np.ndarray, "R"]:
+        """Return the logarithm of an estimate of each row's probability, given its number of positions.
+
+        The estimate is `p(Y|z,X) p(z|X) / q(z|X,Y)`, where z is drawn from the posterior q by the noise.
+        """
+
 
 @dataclass(frozen=True)
 class NextTokens:
@@ -246,6 +258,11 @@ class Drafts(Tables, Steps, Protocol):
 
     def read_drafts(self, sources: Sources) -> "DraftsReader":
         """Encode sources once for both, where both have one encoder."""
+
+
+@runtime_checkable
+class LatentDrafts(Latents, Steps, Protocol):
+    """Both: latents that propose, and a model that reads proposals."""
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pcfgnat.grammar.decoding import Grammars
-from pcfgnat.runtimes.base import Sources, Stepper, Steps, Tables
+from pcfgnat.runtimes.base import Latents, LatentsReader, Sources, Stepper, Steps, Tables
 
 
 @dataclass(frozen=True)
@@ -51,3 +51,34 @@ class PairedReader:
     def start(self) -> Stepper:
         """Encode the sources by the verifier."""
         return self.pair.start(self.sources)
+
+
+@dataclass(frozen=True)
+class PairedLatents:
+    """Latents that propose and a verifier, which share a tokenizer."""
+
+    drafter: Latents
+    verifier: Steps
+
+    @property
+    def max_source_length(self) -> int:
+        """The longest source that both can read, bos and eos included."""
+        return min(self.drafter.max_source_length, self.verifier.max_source_length)
+
+    @property
+    def max_target_length(self) -> int:
+        """The longest sentence that the verifier can write, bos and eos included."""
+        return self.verifier.max_target_length
+
+    @property
+    def max_latents(self) -> int:
+        """The greatest number of positions."""
+        return self.drafter.max_latents
+
+    def read_latents(self, sources: Sources) -> LatentsReader:
+        """Encode sources by the drafter."""
+        return self.drafter.read_latents(sources)
+
+    def start(self, sources: Sources) -> Stepper:
+        """Encode sources by the verifier."""
+        return self.verifier.start(sources)

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int, Int64
+from torch import Tensor
 
 from pcfgnat.networks import FlowSeqNetwork, Memory, inference
 from pcfgnat.runtimes.base import Sources
+from pcfgnat.structures import Padded
 from pcfgnat.structures.distribution import best_allowed
 from pcfgnat.structures.emissions import as_array
 from pcfgnat.text.special import SPECIAL_TOKENS
@@ -67,14 +69,31 @@ class TorchLatentsReader:
         noise: Float[np.ndarray, "R n d"],
     ) -> tuple[Float[np.ndarray, "R n"], Int64[np.ndarray, "R n"]]:
         """Return the best token of each position, a word or eos."""
-        network = self.network
-        rows, sizes, given = (
-            torch.from_numpy(array).to(network.device) for array in (sentence, lengths, noise)
-        )
-        memory = Memory(self.memory.states[rows], self.memory.mask[rows], self.memory.lengths[rows])
+        network, (memory, sizes) = self.network, self._rows(sentence, lengths)
+        given = torch.from_numpy(noise).to(memory.states)
         banned = [token for token in SPECIAL_TOKENS.ids if token != SPECIAL_TOKENS.eos]
         with inference(network):
-            z, mask = network.latents(memory, sizes, given.to(memory.states))
+            z, mask = network.latents(memory, sizes, given)
             log_probs = network.token_log_probs(network.written(memory, z, mask))
             scores, tokens = best_allowed(log_probs, banned)
             return as_array(scores), tokens.cpu().numpy()
+
+    def log_weights(
+        self,
+        sentence: Int64[np.ndarray, "R"],
+        lengths: Int64[np.ndarray, "R"],
+        tokens: Int64[np.ndarray, "R n"],
+        noise: Float[np.ndarray, "R n d"],
+    ) -> Float[np.ndarray, "R"]:
+        """Return the logarithm of an estimate of each row's probability, given its number of positions."""
+        network, (memory, sizes) = self.network, self._rows(sentence, lengths)
+        filled = Padded(torch.from_numpy(tokens).to(network.device), sizes)
+        with inference(network):
+            return as_array(network.log_weights(memory, filled, torch.from_numpy(noise).to(memory.states)))
+
+    def _rows(
+        self, sentence: Int64[np.ndarray, "R"], lengths: Int64[np.ndarray, "R"]
+    ) -> tuple[Memory, Int[Tensor, "R"]]:
+        """Return what the rows' sentences were encoded to, and how many positions each row has."""
+        rows, sizes = (torch.from_numpy(array).to(self.network.device) for array in (sentence, lengths))
+        return Memory(self.memory.states[rows], self.memory.mask[rows], self.memory.lengths[rows]), sizes

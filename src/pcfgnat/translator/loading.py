@@ -8,7 +8,7 @@ from pcfgnat.checkpoints.formats import METADATA as CHECKPOINT_METADATA
 from pcfgnat.checkpoints.formats import load_metadata
 from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Metadata
 from pcfgnat.config import ConfigError
-from pcfgnat.runtimes.base import Runtime, Steps, Tables
+from pcfgnat.runtimes.base import Latents, Runtime, Steps, Tables
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.runtimes.onnx.exported import (
     Exported,
@@ -17,7 +17,7 @@ from pcfgnat.runtimes.onnx.exported import (
     load_exported_metadata,
 )
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
-from pcfgnat.runtimes.paired import Paired
+from pcfgnat.runtimes.paired import Paired, PairedLatents
 from pcfgnat.storage.files import StorageError
 from pcfgnat.storage.regular import require_regular_files
 from pcfgnat.text import Tokenizer
@@ -51,18 +51,22 @@ class Loaded:
     verifier: "Loaded | None" = None
 
     def verified_by(self, verifier: "Loaded") -> "Loaded":
-        """Return both models as one, whose default strategy is `verify`."""
+        """Return both models as one, whose default strategy is `verify`, or `rescore` of latents."""
         ours, theirs = str(self.network.get("name")), str(verifier.network.get("name"))
-        if not isinstance(self.runtime, Tables):
-            raise CheckpointError(f"the model that drafts must be a pcfg or dag network, got {ours}")
+        if not isinstance(self.runtime, Tables | Latents):
+            raise CheckpointError(f"the model that drafts must be a pcfg, dag or flowseq network, got {ours}")
         if not isinstance(verifier.runtime, Steps):
             raise CheckpointError(f"the verifier must be an autoregressive network, got {theirs}")
         if (expected := self.tokenizer.sha256) != (found := verifier.tokenizer.sha256):
             raise CheckpointError(
                 f"the verifier must have the model's tokenizer: its sha256 must be {expected}, got {found}"
             )
-        defaults = replace(self.defaults, strategy="verify")
-        runtime = Paired(self.runtime, verifier.runtime)
+        runtime: Runtime
+        if isinstance(self.runtime, Tables):
+            runtime, strategy = Paired(self.runtime, verifier.runtime), "verify"
+        else:
+            runtime, strategy = PairedLatents(self.runtime, verifier.runtime), "rescore"
+        defaults = replace(self.defaults, strategy=strategy)
         return replace(self, runtime=runtime, defaults=defaults, verifier=verifier)
 
     def job(self) -> dict[str, str]:

@@ -110,8 +110,8 @@ class Translator:
 
         `device` is a torch.device or its name. A checkpoint that has the same model exported, in a directory
         `onnx` inside it, runs on onnxruntime where that is installed, unless `runtime` says otherwise. A
-        `verifier` is an autoregressive model of the same tokenizer, which reads the drafts of a grammar or
-        graph. The translator reads and writes raw text, if the model carries all that this takes.
+        `verifier` is an autoregressive model of the same tokenizer, which reads the drafts of a grammar, a
+        graph or latents. The translator reads and writes raw text, if the model carries all that this takes.
         """
         loaded = load_model(model_directory(directory), str(device), runtime, onnx)
         if verifier is not None:
