@@ -1,6 +1,7 @@
 """Which layers a network takes from one of another depth, and what it leaves alone."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,16 @@ def test_what_has_another_shape_is_left_alone_and_named(deep: Path) -> None:
     assert not changed & named
     assert len(named) == len(before) - count
     assert {name for name in before if name.endswith("widen.weight")} <= named
+
+
+def test_weights_of_which_none_fits_are_refused(deep: Path) -> None:
+    config = replace(transformer(1, 1, width=16), ffn=20)
+    network = CTCNetwork(CTCConfig(config), TOKENIZER.vocabulary_size)
+    expected = (
+        r"must have weights of the network's names and shapes, got none of \d+ in .*, a network of kind"
+    )
+    with pytest.raises(TrainingError, match=expected):
+        warm_start(network, deep, TOKENIZER, print)
 
 
 def test_another_tokenizer_is_refused(deep: Path) -> None:

@@ -22,6 +22,8 @@ PART = re.compile(r"(?:drafter|reader)\.")  # of a hybrid network
 def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Callable[[str], None]) -> int:
     """Copy and count the weights whose name and shape agree, and report which of the network's do not.
 
+    If none does, that is an error.
+
     Stacks of other depths are spread evenly: layer i of n takes layer ⌊(i + ½) · m / n⌋ of m. Either head of
     a hybrid network begins as another network, or another network as one of its heads.
     """
@@ -39,6 +41,12 @@ def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Cal
         for name, tensor in own.items()
         if origin[name] in weights and weights[origin[name]].shape == tensor.shape
     ]
+    if not fitting:
+        kind = checkpoint.metadata.network_name
+        raise TrainingError(
+            f"warm_start must have weights of the network's names and shapes, got none of {len(own)} in "
+            f"{directory}, a network of kind {kind}"
+        )
     with torch.no_grad():
         for name in fitting:
             own[name].copy_(weights[origin[name]])
