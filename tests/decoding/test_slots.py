@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import pytest
 import torch
 
 from pcfgnat.decoding import DecodingError, EasyFirst, MaskPredict, Request, SlotGreedy, UpdateAll
-from pcfgnat.decoding.slots import BestOfLengths, SlotSample, blank_canvases
+from pcfgnat.decoding.slots import BestOfLengths, SlotSample, blank_canvases, slot_hypothesis
 from pcfgnat.grammar.canvas import LENGTH_CLASSES, SAME_LENGTH
 from pcfgnat.networks import SlotsNetwork
 from pcfgnat.runtimes.base import Sources
@@ -145,6 +146,20 @@ def test_settings_beyond_their_range_are_named(kind: type[BestOfLengths]) -> Non
     if kind is not SlotGreedy:
         with pytest.raises(DecodingError, match=r"^iterations must be at least 1, got 0$"):
             kind(iterations=0)  # type: ignore[call-arg]
+
+
+def test_repetitions_may_be_merged() -> None:
+    ids = np.array([BOS, 5, 5, 4, 0, 4, 0, 0, 6, 6, 6, EOS])  # 0 is the blank
+    scores = -np.arange(12.0)
+    plain, merged = (slot_hypothesis(ids, scores, merge) for merge in (False, True))
+    assert plain.ids == (BOS, 5, 5, 4, 4, 6, 6, 6, EOS)
+    assert (merged.ids, merged.nodes) == ((BOS, 5, 4, 4, 6, EOS), (0, 1, 3, 5, 8, 11))
+    assert merged.score == plain.score == -55
+    runtime, long = GivenLengths([20], [20], [20]), Request()
+    before, after = (SlotGreedy(merge=merge).decode(runtime, SOURCES, long) for merge in (False, True))
+    for (one,), (other,) in zip(before, after, strict=True):
+        assert other.ids == tuple(token for token, _ in groupby(one.ids))
+        assert len(other.ids) < len(one.ids) == 20
 
 
 def test_a_sweep_fills_canvases_once() -> None:

@@ -184,6 +184,7 @@ OTHERS: list[Strategy] = [
     Verify(0.5),
     Rescore(3, 0.25),
     SlotGreedy(4, length_weight=0.5),
+    SlotGreedy(merge=True),
     MaskPredict(length_weight=1.0),
     Importance(2, 3, 0.7, 5),
     LatentRescore(1, 9, 1.5),

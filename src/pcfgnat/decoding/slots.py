@@ -80,11 +80,14 @@ class SlotGreedy(BestOfLengths):
     """The best token of each slot.
 
     lengths: how many of the most probable lengths are tried and compared by `score / L^β`
+    merge:   leave out what repeats the token of the slot before
     """
 
     lengths: int = 1
+    merge: bool = False
 
     name = "greedy"
+    switches = (*BestOfLengths.switches, "merge")
 
     def __post_init__(self) -> None:
         self.check_settings(lengths=self.lengths)
@@ -99,7 +102,7 @@ class SlotGreedy(BestOfLengths):
         for sentence, score, ids, length in zip(
             rows[0].tolist(), scores, tokens, rows[2].tolist(), strict=True
         ):
-            one = slot_hypothesis(ids[:length], score[:length])
+            one = slot_hypothesis(ids[:length], score[:length], self.merge)
             found[sentence].append(self.weighed(one, candidates[sentence][length]))
         return found
 
@@ -159,12 +162,18 @@ def blank_canvases(
     return sentence, canvas, lengths
 
 
-def slot_hypothesis(ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> Hypothesis:
-    """Return what the slots emit, blanks left out; the score is that of all slots between bos and eos.
+def slot_hypothesis(
+    ids: Int64[np.ndarray, "n"], scores: Float[np.ndarray, "n"], merge: bool = False
+) -> Hypothesis:
+    """Return what the slots emit, blanks left out, and repetitions too if they are to be merged.
 
-    Those at the ends are fixed, and masked models are never trained to emit them.
+    The score is that of all slots between bos and eos. Those at the ends are fixed, and masked models are
+    never trained to emit them.
     """
-    nodes = np.flatnonzero(ids != SPECIAL_TOKENS.pad)
+    kept = ids != SPECIAL_TOKENS.pad
+    if merge:
+        kept[1:] &= ids[1:] != ids[:-1]
+    nodes = np.flatnonzero(kept)
     return Hypothesis(tuple(ids[nodes].tolist()), math.fsum(scores[1:-1].tolist()), tuple(nodes.tolist()))
 
 
