@@ -63,7 +63,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))
         ),
         (
             "validation.decoding.strategy='greedy:size=2'",
-            r"validation.decoding.strategy: unknown key 'greedy.size'; valid keys: length_weight, lengths, merge",
+            r"validation.decoding.strategy: unknown key 'greedy.size'; valid keys: length_weight, lengths",
         ),
         ("distributed.exchange=mpi", "distributed.exchange must be one of 'ddp', 'fsdp', got 'mpi'"),
         ("network.transformer.max_positions=10", "sources must have at most 10 tokens for this network"),

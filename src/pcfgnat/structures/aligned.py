@@ -72,9 +72,10 @@ def _compiled(
 ) -> Alignment:
     from pcfgnat.structures.aligned_kernels import best_batch  # numba takes a moment
 
-    arrays = [np.ascontiguousarray(part.detach().numpy()) for part in (tokens, blanks, slots, lengths)]
+    scores = [np.ascontiguousarray(part.detach().numpy()) for part in (tokens, blanks)]
+    problem = (scores[0], scores[1], slots.numpy(), lengths.numpy())
     found = np.zeros(tokens.shape), np.zeros(blanks.shape)
-    best_batch(tuple(arrays), skip_penalty, HIGHEST_COST, *found)
+    best_batch(problem, skip_penalty, HIGHEST_COST, *found)
     return Alignment(*(torch.from_numpy(part).to(tokens.dtype) for part in found))
 
 
