@@ -7,7 +7,7 @@ import pytest
 
 from pcfgnat.decoding import Request, strategies_of
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.networks import PredictedLengthNetwork
+from pcfgnat.networks import PredictedLengthNetwork, inference
 from pcfgnat.networks.emissions import all_emissions, translation_distribution
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.structures import Padded, backend
@@ -65,9 +65,10 @@ def test_translations_are_sentences(name: str, strategy: str) -> None:
 
 def ends_of(network: PredictedLengthNetwork, sources: list[list[int]]) -> list[float]:
     """Log-probability of bos and eos at the ends of each canvas, which the score of slots leaves out."""
-    memory = network.encode(Padded.from_lists(sources))
-    canvas = network.fill(memory, network.blank(memory, None))
-    emit = all_emissions(network, canvas)
+    with inference(network):
+        memory = network.encode(Padded.from_lists(sources))
+        canvas = network.fill(memory, network.blank(memory, None))
+        emit = all_emissions(network, canvas)
     last = (canvas.lengths - 1).tolist()
     return [float(row[0, BOS] + row[end, EOS]) for row, end in zip(emit, last, strict=True)]
 

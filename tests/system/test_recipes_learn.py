@@ -142,7 +142,7 @@ def test_grammars_and_graphs_then_by_ngrams(name: str) -> None:
 def test_flowseq_learns_to_copy() -> None:
     flow = FlowConfig((1,), ffn=64, heads=4)
     config = FlowSeqConfig(SIZE, layers_posterior=1, word_dropout=0.0, flow=flow)
-    task = ToyTask(reverse=False, words=5, longest=3)
+    task = ToyTask(reverse=False, words=6, longest=4)
     torch.manual_seed(0)
     network = FlowSeqNetwork(config, task.vocabulary)
     objective = FlowSeq(label_smoothing=0.0, annealing=0.5)

@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -32,7 +33,7 @@ class BestOfLengths(Strategy):
 
     protocol = Slots
     uses_penalty = True
-    switches = ("length_weight",)
+    switches: ClassVar[tuple[str, ...]] = ("length_weight",)
 
     def check_settings(self, **counts: int) -> None:
         """Raise an error unless all settings are in their range; `lengths` has that of the length head."""
