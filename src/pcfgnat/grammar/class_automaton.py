@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64
 
-from pcfgnat.grammar.automaton import DEAD
+from pcfgnat.grammar.automaton import DEAD, Automaton
 from pcfgnat.grammar.tokens import TokenCandidates, TokenRules
 
 
@@ -26,6 +26,13 @@ class ClassAutomaton:
     classes: Int64[np.ndarray, "V"]
     table: Int64[np.ndarray, "Q K"]
     accepting: Bool[np.ndarray, "Q"]
+
+    @classmethod
+    def from_tokens(cls, automaton: Automaton, vocabulary: int) -> "ClassAutomaton":
+        """Return an automaton over a few tokens as one over all: each is a class, the others are the last."""
+        classes = np.full(vocabulary, len(automaton.tokens), dtype=np.int64)
+        classes[list(automaton.tokens)] = np.arange(len(automaton.tokens))
+        return cls(classes, automaton.table, automaton.accepting)
 
     def step(self, state: int, token: int) -> int:
         """Return the state after one more token; a dead end stays one."""
