@@ -190,20 +190,29 @@ def multiplied(
     others = [clause for clause in clauses if clause.kind != "require"]
     short = [clause for clause in others if clause.kind == "max-characters"]
     rest = [clause for clause in others if clause not in short]
-    everything = contains((), surfaces)
-    in_order = [contains([clause.text for clause in required], surfaces)] if required else []
-    ways: list[tuple[list[ClassAutomaton], list[Clause]]] = [
-        ([automaton_of(clause, surfaces) for clause in clauses], []),
-        ([*(automaton_of(clause, surfaces) for clause in others), *in_order], []),
-        ([*(automaton_of(clause, surfaces) for clause in rest), *in_order], short),
-    ]
-    for factors, afterwards in ways:
+    phrases = tuple(clause.text for clause in required)
+    ways: tuple[tuple[list[Clause], bool, list[Clause]], ...] = (
+        (list(clauses), False, []),
+        (others, True, []),
+        (rest, True, short),
+    )
+    for factors, in_order, afterwards in ways:
+        automata = [automaton_of(clause, surfaces) for clause in factors]
+        automata += [_in_order(phrases, surfaces)] if in_order and phrases else []
         try:
-            whole = reduce(lambda left, right: product(left, right, max_states), factors, everything)
+            whole = reduce(
+                lambda left, right: product(left, right, max_states), automata, _in_order((), surfaces)
+            )
             return whole, tuple(afterwards)
         except TooManyStatesError:
             continue
     raise DecodingError(f"{len(clauses)} constraints must need at most {max_states} states, got more")
+
+
+@lru_cache(maxsize=256)
+def _in_order(phrases: tuple[str, ...], surfaces: Surfaces) -> ClassAutomaton:
+    """Return the automaton of texts that have all phrases in this order; without any, all texts do."""
+    return contains(phrases, surfaces)
 
 
 @lru_cache(maxsize=1024)
@@ -221,5 +230,4 @@ def automaton_of(clause: Clause, surfaces: Surfaces) -> ClassAutomaton:
 def admitted_tokens(clauses: Sequence[Clause], surfaces: Surfaces) -> list[int]:
     """Return the tokens that could be part of what is required, for a shortlist to have them."""
     needed = [f" {surfaces.spelled(c.text)} " for c in clauses if c.kind in ("require", "prefix")]
-    texts = enumerate(surfaces.texts)
-    return [token for token, text in texts if text and any(text in phrase for phrase in needed)]
+    return sorted(set[int]().union(*map(surfaces.tokens_inside, needed)))

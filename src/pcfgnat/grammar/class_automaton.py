@@ -86,9 +86,10 @@ def candidates_of(
 
 def product(left: ClassAutomaton, right: ClassAutomaton, max_states: int) -> ClassAutomaton:
     """Return the automaton that accepts what both accept; only what can be reached is built."""
-    pairs, classes = np.unique(
-        np.column_stack([left.classes, right.classes]), axis=0, return_inverse=True
-    )  # K 2
+    codes_of_pairs, classes = np.unique(
+        left.classes * right.table.shape[1] + right.classes, return_inverse=True
+    )
+    pairs = np.column_stack(np.divmod(codes_of_pairs, right.table.shape[1]))  # K 2
     width = len(right.table)
     codes = np.zeros(1, dtype=np.int64)
     following = np.zeros((0, len(pairs)), dtype=np.int64)
