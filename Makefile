@@ -53,8 +53,8 @@ test-slow: $(VENV)/.installed-dev
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds-checked OMP_NUM_THREADS=1 $(RUN) -m pytest -m '' -n $(JOBS)
 
 test-gpu: $(VENV)/.installed-dev
+	@$(RUN) -m benchmarks.gpu_timing --check
 	$(RUN) -m pcfgnat doctor
-	$(RUN) -m benchmarks.gpu_timing --check
 	$(RUN) -m pytest tests/gpu
 	$(RUN) -m benchmarks.gpu_timing
 

@@ -1,7 +1,8 @@
 """What constraints cost, and whether they hold: `python -m benchmarks.constraints --source F --reference F`.
 
 Terms are words of each sentence's own reference, drawn at random, so that they suit it. Sentences are
-translated one by one, without terms and with 1, 2 and 4, in turns.
+translated one by one, without terms and with 1, 2 and 4, in turns. What the grammar cannot say at all is
+reported as impossible; everything else has to be there.
 
   python -m benchmarks.constraints --model runs/pcfg/final --source test.en --reference test.de
 """
@@ -15,13 +16,13 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import interleave, per_item, shown, write_json
-from pcfgnat.decoding.constraints import Constraints
+from pcfgnat.decoding.constraints import Clause, Constraints
 from pcfgnat.evaluation import EvaluationSet
 from pcfgnat.report import NOTHING, Table
 from pcfgnat.report.statistics import Timing
 from pcfgnat.runtimes.onnx import OnnxOptions
 from pcfgnat.text.surfaces import is_word_character
-from pcfgnat.translator import TranslateOptions, Translator
+from pcfgnat.translator import TranslateOptions, Translation, Translator
 
 COUNTS = (0, 1, 2, 4)
 WORD = re.compile(r"\w+")
@@ -31,14 +32,16 @@ WORD = re.compile(r"\w+")
 class Cost:
     """Sentences with so many terms each.
 
-    seconds:   time per sentence
-    sentences: those whose reference has enough words
-    satisfied: those whose translation has all terms
+    seconds:    time per sentence
+    sentences:  those whose reference has enough words
+    impossible: those of which a term was reported as impossible
+    satisfied:  those whose translation has all terms that were not
     """
 
     terms: int
     seconds: Timing
     sentences: int
+    impossible: int
     satisfied: int
 
 
@@ -64,13 +67,11 @@ def costs(
     """Translate all sentences with each number of terms, in turns, and look for the terms."""
     sources = texts.source_for(translator.tokenizer)
     drawn = {count: [terms_of(line, count, seed) for line in texts.reference] for count in counts}
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[Translation]] = {}
 
     def run(count: int) -> None:
         pairs = zip(sources, drawn[count], strict=True)
-        found[count] = [
-            str(translator(source, constraints=Constraints(require=terms))) for source, terms in pairs
-        ]
+        found[count] = [translator(source, constraints=Constraints(require=terms)) for source, terms in pairs]
 
     timings = interleave({str(count): partial(run, count) for count in counts}, rounds)
     return [
@@ -79,10 +80,16 @@ def costs(
     ]
 
 
-def _cost(count: int, whole: Timing, pairs: Sequence[tuple[str, tuple[str, ...]]]) -> Cost:
-    complete = [(text, terms) for text, terms in pairs if len(terms) == count]
-    satisfied = sum(has_all(text, terms) for text, terms in complete)
-    return Cost(count, per_item(whole, len(pairs)), len(complete), satisfied)
+def _cost(count: int, whole: Timing, pairs: Sequence[tuple[Translation, tuple[str, ...]]]) -> Cost:
+    complete = [(found, terms) for found, terms in pairs if len(terms) == count]
+    impossible = sum(bool(found.unmet) for found, _ in complete)
+    satisfied = sum(has_all(found.text, possible(terms, found.unmet)) for found, terms in complete)
+    return Cost(count, per_item(whole, len(pairs)), len(complete), impossible, satisfied)
+
+
+def possible(terms: Sequence[str], unmet: Sequence[str]) -> list[str]:
+    """Return the terms that were not reported as impossible."""
+    return [term for term in terms if str(Clause("require", term)) not in unmet]
 
 
 def table(found: Sequence[Cost]) -> Table:
@@ -94,11 +101,12 @@ def table(found: Sequence[Cost]) -> Table:
             shown(cost.seconds),
             f"{cost.seconds.median / first:.2f}",
             str(cost.sentences),
+            str(cost.impossible) if cost.terms else NOTHING,
             f"{100 * cost.satisfied / cost.sentences:.1f} %" if cost.terms and cost.sentences else NOTHING,
         ]
         for cost in found
     ]
-    return Table(["terms", "time per sentence", "times", "sentences", "satisfied"], rows)
+    return Table(["terms", "time per sentence", "times", "sentences", "impossible", "satisfied"], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -110,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--reference", type=Path, required=True, help="their translations, of which terms are words")
     add("--sentences", type=int, default=1000)
     add("--rounds", type=int, default=3, help="turns of each number of terms, after one that is not counted")
+    add("--terms", type=int, nargs="+", default=COUNTS, help="numbers of terms, the first to compare with")
     add("--threads", type=int, default=1)
     add("--decode", default="joint-viterbi", help="viterbi or joint-viterbi")
     add("--seed", type=int, default=1, help="of the terms")
@@ -119,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = TranslateOptions(strategy=given.decode, keep=False)  # nothing but the terms is asked for
     onnx = OnnxOptions(threads=given.threads)
     found = costs(
-        Translator.load(given.model, options=options, onnx=onnx), texts, COUNTS, given.rounds, given.seed
+        Translator.load(given.model, options=options, onnx=onnx), texts, given.terms, given.rounds, given.seed
     )
     print(table(found).text())
     if given.json is not None:

@@ -19,6 +19,7 @@ CHAPTERS = (
     ("Scores of grammars", "structures/rhpcfg/scores.py", ("RuleScores", "RuleMarginals")),
     ("Support trees", "grammar/support_tree.py", ("SupportTree", "PrefixRule")),
     ("Graphs", "structures/dag.py", ("DAG", "DAGPosterior")),
+    ("What grammars and graphs share", "structures/by_length.py", ("ByLength",)),
     ("CTC", "structures/ctc/distribution.py", ("CTC", "CTCPosterior")),
     ("Independent positions", "structures/independent.py", ("Independent", "IndependentPosterior")),
     (

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks.constraints import has_all, terms_of
+from benchmarks.constraints import has_all, possible, terms_of
 
 from benchmarks import constraints, verification
 from tests.cli.conftest import World
@@ -33,7 +33,12 @@ def test_constraints_are_counted(world: World, tmp_path: Path, capsys: pytest.Ca
     assert [line.split()[0] for line in lines] == ["0", "1", "2", "4"]
     found = {cost["terms"]: cost for cost in json.loads(report.read_text())["constraints"]}
     assert {count: cost["seconds"]["calls"] for count, cost in found.items()} == dict.fromkeys(found, 1)
-    assert (found[1]["sentences"], found[1]["satisfied"]) == (3, 3)
+    assert (found[1]["sentences"], found[1]["impossible"], found[1]["satisfied"]) == (3, 0, 3)
+
+
+def test_only_what_is_impossible_may_be_missing() -> None:
+    assert possible(("Mann", "Ω"), ["require 'Ω'"]) == ["Mann"]
+    assert possible(("Mann", "Ω"), []) == ["Mann", "Ω"]
 
 
 @pytest.mark.slow

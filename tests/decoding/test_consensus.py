@@ -11,6 +11,7 @@ from pcfgnat.grammar.consensus import ngrams
 from pcfgnat.structures import SupportTree
 from tests.decoding.test_structured import VOCABULARY, alone, best_sentences, grammar_of
 from tests.support.grammars import oracle, random_grammar
+from tests.support.lattices import random_dag
 from tests.support.oracle import GrammarOracle, derivations
 
 ORDER = 2
@@ -54,6 +55,24 @@ def test_the_candidate_that_agrees_best_comes_first(chain_length: int, depth: in
         ((best,),) = Viterbi().decode(alone(grammar), [[5]], Request(max_length=9))
         changed += best.ids != ranked[0].ids
     assert changed  # it is not Viterbi under another name
+
+
+def test_a_graph_is_ranked_like_its_grammar() -> None:
+    changed = 0
+    for seed in range(4):
+        graph, request = random_dag([6], VOCABULARY, seed=seed), Request(results=6, max_length=6)
+        by_graph, by_grammar = (
+            MinimumRisk(size=6, order=ORDER).decode(alone(one), [[5]], request)[0]
+            for one in (graph, graph.grammar())
+        )
+        assert [one.ids for one in by_graph] == [one.ids for one in by_grammar]
+        counts, length = expectations(oracle(graph.grammar(), 0))
+        values = [bleu(one.ids[1:-1], counts, length) for one in by_graph]
+        assert values == pytest.approx(sorted(values, reverse=True))
+        changed += max(one.score / len(one.ids) for one in by_graph) > by_graph[0].score / len(
+            by_graph[0].ids
+        )
+    assert changed
 
 
 def test_candidates_may_be_drawn() -> None:

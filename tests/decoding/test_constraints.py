@@ -18,6 +18,7 @@ from pcfgnat.decoding.constraints import (
 )
 from pcfgnat.grammar.constrained import ConstrainedSearch
 from pcfgnat.grammar.lengths import best_ranked
+from pcfgnat.grammar.repeats import repeated_words
 from pcfgnat.structures import RHPCFG, SupportTree
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.text.glossary import Term
@@ -52,7 +53,7 @@ def text_of(ids: tuple[int, ...]) -> str:
 def fulfils(text: str, clause: Clause) -> bool:
     words = text.split()
     verdicts: dict[str, Callable[[], bool]] = {
-        "require": lambda: clause.text in words,
+        "require": lambda: f" {clause.text} " in f" {text} ",
         "forbid": lambda: clause.text not in words,
         "prefix": lambda: f"{text} ".startswith(clause.text),
         "max-characters": lambda: len(text) <= clause.characters,
@@ -90,11 +91,18 @@ def paths(graph: ByLength, size: int, index: int) -> Iterator[Sentence]:
                 yield float(score + tokens), ids, path
 
 
-def best(found: list[Sentence], clauses: tuple[Clause, ...], limit: int, penalty: float) -> Sentence:
-    """The best sentence that fulfils all clauses that can be kept one after the other."""
+def best(
+    found: list[Sentence],
+    clauses: tuple[Clause, ...],
+    limit: int,
+    penalty: float,
+    starts: frozenset[int] = frozenset(),
+) -> Sentence:
+    """The best sentence that fulfils all clauses that can be kept one after the other, then no repeats."""
     kept = [one for one in found if len(one[1]) <= limit]
     for clause in clauses:
         kept = [one for one in kept if fulfils(text_of(one[1]), clause)] or kept
+    kept = [one for one in kept if not repeated_words(one[1], starts)] or kept
     by_length: dict[int, Sentence] = {}
     for one in kept:
         if one[0] > by_length.get(len(one[1]), (-math.inf,))[0]:
@@ -117,6 +125,57 @@ def test_grammars(depth: int, sizes: list[int], clauses: tuple[Clause, ...]) -> 
         assert (hypothesis.ids, hypothesis.nodes) == (ids, nodes)
         assert hypothesis.score == pytest.approx(score, abs=1e-10)
         assert all(fulfils(text_of(ids), own) == (own not in found.unmet) for own in clauses)
+
+
+STUTTER = Clause("require", "a a")
+STUTTERING = ((Clause("prefix", "a "), Clause("forbid", "ab")), 0, 6)  # the best of these have repeats
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [(REQUIRE_AB,), STUTTERING[0], (Clause("require", "c"),), (STUTTER,)],
+    ids=lambda own: " ".join(map(str, own)),
+)
+def test_no_word_follows_itself_unless_it_is_asked_for(clauses: tuple[Clause, ...]) -> None:
+    """Constraints that can be kept come first; of what keeps them, the best without repeats."""
+    limit, starts, changed = 6, frozenset({4, 6}), 0
+    for depth, sizes, penalty in ((1, [4, 3], 3.0), (0, [6], 3.0), (2, [3], 2.0)):
+        request = Request(length_penalty=penalty, max_length=limit, word_starts=starts)
+        runtime = alone(grammar_of(depth, sizes), len(sizes))
+        asked = Asked([clauses] * len(sizes), SURFACES)
+        results = Viterbi(no_repeat=True).decode_constrained(runtime, [[0]] * len(sizes), request, asked)
+        for index, found in enumerate(results):
+            every = [one for one in trees(depth, sizes, index) if len(one[1]) <= limit]
+            score, ids, nodes = best(every, clauses, limit, penalty, starts)
+            assert (found.hypotheses[0].ids, found.hypotheses[0].nodes) == (ids, nodes)
+            assert found.hypotheses[0].score == pytest.approx(score, abs=1e-10)
+            changed += ids != best(every, clauses, limit, penalty)[1]
+            assert STUTTER not in clauses or found.unmet or repeated_words(ids, starts)
+    assert changed or STUTTER in clauses
+
+
+def test_further_results_under_constraints_have_no_repeats_either() -> None:
+    clauses, depth, size = STUTTERING
+    asked, starts = Asked([clauses], SURFACES), frozenset({4, 6})
+    request = Request(results=4, max_length=6, length_penalty=3.0, word_starts=starts)
+    runtime = alone(grammar_of(depth, [size]))
+    (plain,) = Viterbi().decode_constrained(runtime, [[0]], request, asked)
+    (found,) = Viterbi(no_repeat=True).decode_constrained(runtime, [[0]], request, asked)
+    assert [bool(repeated_words(one.ids, starts)) for one in plain.hypotheses] == [True, True, True, False]
+    assert not any(repeated_words(one.ids, starts) for one in found.hypotheses)
+    assert found.hypotheses[-1] == plain.hypotheses[-1]
+    assert len({one.ids for one in found.hypotheses}) == len(found.hypotheses)
+
+
+def test_repeats_remain_where_their_search_needs_too_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    clauses, depth, size = STUTTERING
+    request = Request(max_length=6, length_penalty=3.0, word_starts=frozenset({4, 6}))
+    whole, _ = multiplied(clauses, SURFACES, 4096)
+    monkeypatch.setattr("pcfgnat.grammar.constrained.MAX_STATES", len(whole.table))
+    runtime, asked = alone(grammar_of(depth, [size])), Asked([clauses], SURFACES)
+    (plain,) = Viterbi().decode_constrained(runtime, [[0]], request, asked)
+    (found,) = Viterbi(no_repeat=True).decode_constrained(runtime, [[0]], request, asked)
+    assert found.hypotheses == plain.hypotheses
 
 
 @pytest.mark.parametrize("clauses", CLAUSES, ids=lambda own: " ".join(map(str, own)) or "none")

@@ -15,22 +15,13 @@ from pcfgnat.runtimes.base import Sources
 from pcfgnat.runtimes.torch import TensorSlots
 from pcfgnat.text.special import SPECIAL_TOKENS
 from tests.support.decoded import translated
+from tests.support.refinement import VOCABULARY, table
 from tests.support.sentences import sentences
 from tests.support.zoo import made
 
 BLANK, BOS, EOS = SPECIAL_TOKENS.pad, SPECIAL_TOKENS.bos, SPECIAL_TOKENS.eos
-VOCABULARY = 9
 ALLOWED = [BLANK, *range(4, VOCABULARY)]
 SOURCES = [[2, 5, 6, 4, 3], [3], [2, 4, 3], [2, 6, 6, 6, 5, 7, 3]]
-
-
-def table(source: Sequence[int], canvas: Sequence[int], levels: int = 0) -> np.ndarray:
-    """Log-probabilities that follow from source and canvas; with few `levels` many are equal."""
-    scores = np.random.default_rng([*source, 99, *canvas]).normal(size=(len(canvas), VOCABULARY))
-    if levels:
-        return np.round(scores * levels) / levels - 5.0
-    normalised: np.ndarray = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-    return normalised
 
 
 @dataclass

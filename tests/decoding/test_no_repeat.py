@@ -115,7 +115,7 @@ def test_is_off_and_unwritten_by_default() -> None:
 
 
 def test_repeats_that_remain_are_noted() -> None:
-    """Of constraints that ask for them, and where a search found nothing without."""
+    """Where constraints ask for them, or a search found nothing without."""
     tokenizer, runtime = SubwordTokenizer(b"a\nb\nc"), torch_runtime(stuttering("dag", 0))
     translator = Translator(runtime, tokenizer, DecodingDefaults("joint-viterbi:no_repeat=true", 2.0))
     plain = translator("b c b")
@@ -124,17 +124,15 @@ def test_repeats_that_remain_are_noted() -> None:
     options = replace(translator.options, constraints=Constraints(require=("a a",)))
     forced = translator.with_options(options)("b c b")
     assert "a a" in forced.text
-    assert forced.notes == (
-        "words are repeated in spite of no_repeat: it is not applied together with constraints",
-    )
+    assert forced.notes == ("words are repeated in spite of no_repeat: nothing without was found",)
     stuttered, fluent = (
         Hypothesis(ids, -1.0, tuple(range(4))) for ids in ((BOS, 4, 4, EOS), (BOS, 4, 5, EOS))
     )
     asked = (Viterbi(no_repeat=True), Request())
-    assert repeat_notes(*asked, stuttered, constrained=False) == (
+    assert repeat_notes(*asked, stuttered) == (
         "words are repeated in spite of no_repeat: nothing without was found",
     )
-    assert repeat_notes(*asked, fluent, constrained=True) == ()
-    assert repeat_notes(Viterbi(), Request(), stuttered, constrained=True) == ()
+    assert repeat_notes(*asked, fluent) == ()
+    assert repeat_notes(Viterbi(), Request(), stuttered) == ()
     ends = Request(word_starts=frozenset({5}))  # 4 is no word by itself
-    assert repeat_notes(asked[0], ends, stuttered, constrained=False) == ()
+    assert repeat_notes(asked[0], ends, stuttered) == ()

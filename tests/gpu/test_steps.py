@@ -1,24 +1,28 @@
 """Whole training steps with the kernels: plain, under autocast, checkpointed, and in two processes.
 
+These share their gradients by DDP or FSDP.
+
 On a GPU if there is one, else in the interpreter, as the comparison of the kernels.
 """
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, distributed, multiprocessing
-from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
 from pcfgnat.networks import Batch, CanvasNetwork
-from pcfgnat.objectives import Glancing, Likelihood, Loss, Step
+from pcfgnat.objectives import Glancing, Likelihood, Step
 from pcfgnat.structures import Padded, backend
 from pcfgnat.training.config import TrainingError
 from pcfgnat.training.hardware import probe_bfloat16
+from pcfgnat.training.processes.exchange import Exchange, Replicated
+from pcfgnat.training.processes.sharded import Sharded
 from tests.support.zoo import SMALL, UNDROPPED, made
 
 pytestmark = pytest.mark.filterwarnings("ignore:divide by zero encountered:RuntimeWarning")  # log 0 = -inf
@@ -26,6 +30,7 @@ DEVICE = torch.device("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "c
 OBJECTIVE = Likelihood(Glancing(0.5, 0.1))
 SOURCE = [[2, 5, 3], [2, 8, 9, 3]]
 TARGET = [[2, 5, 5, 3], [2, 4, 3]]
+EXCHANGES: dict[str, Callable[[Step], Exchange]] = {"ddp": Replicated, "fsdp": Sharded}
 NETWORKS = ["pcfg", "dag", "ctc"]
 Found = tuple[Tensor, dict[str, Tensor]]
 
@@ -96,26 +101,27 @@ def test_a_checkpointed_step_is_the_same(name: str) -> None:
         assert_same(learned(network, again), plain)
 
 
-def in_parallel(rank: int, store: str) -> Found:
+def in_parallel(rank: int, store: str, exchange: str) -> Found:
     """Take one of two processes' part in a step, on its own sentence."""
     distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(minutes=5)
     )
     try:
         network = made("pcfg", UNDROPPED).to(DEVICE).train()
-        parallel = DistributedDataParallel(Step(network, OBJECTIVE))
-        with backend("triton"):
-            loss: Loss = parallel(batch_of(rank), 0.5)
-            return learned(network, loss.value)
+        shared = EXCHANGES[exchange](Step(network, OBJECTIVE))
+        with backend("triton"), shared.piece(last=True):
+            value, gradients = learned(network, shared.loss(batch_of(rank), 0.5).value)
+        return value, shared.whole(gradients)
     finally:
         distributed.destroy_process_group()
 
 
-def test_two_processes_share_their_gradients(tmp_path: Path) -> None:
-    store = str(tmp_path / "store")
-    other = multiprocessing.get_context("spawn").Process(target=in_parallel, args=(1, store))
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_two_processes_share_their_gradients(exchange: str, tmp_path: Path) -> None:
+    given = (str(tmp_path / "store"), exchange)
+    other = multiprocessing.get_context("spawn").Process(target=in_parallel, args=(1, *given))
     other.start()
-    value, gradients = in_parallel(0, store)
+    value, gradients = in_parallel(0, *given)
     other.join()
     assert other.exitcode == 0
     network = made("pcfg", UNDROPPED).to(DEVICE).train()

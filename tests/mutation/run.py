@@ -54,7 +54,7 @@ KERNELS = tuple(
 # by the start of a file's path: the tests that have to notice
 TESTS: dict[str, tuple[str, ...]] = {
     "backend": ("test_numba.py", "test_ctc.py"),
-    "by_length": ("test_dag.py", "test_rhpcfg.py"),
+    "by_length": ("test_dag.py", "test_rhpcfg_decoding.py", "test_ngrams.py"),
     "ctc/": ("test_ctc.py", "test_laws.py::TestCTCLaws"),
     "dag": ("test_dag.py", "test_laws.py::TestDAGLaws"),
     "distribution": ("test_laws.py", *GATHERED, "test_ctc.py", "test_rhpcfg.py"),
@@ -63,7 +63,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "lattice": ("test_lattice.py",),
     "lengths": ("test_search.py",),
     "parse_tree": ("test_parse_tree.py",),
-    "rhpcfg/": ("test_support_tree.py", "test_rhpcfg.py", "test_laws.py::TestRHPCFGLaws", "test_numba.py"),
+    "rhpcfg/": (
+        "test_support_tree.py",
+        "test_rhpcfg.py",
+        "test_rhpcfg_decoding.py",
+        "test_laws.py::TestRHPCFGLaws",
+        "test_numba.py",
+    ),
     "rhpcfg/kernels/": (*KERNELS, "test_rhpcfg.py"),
     "rhpcfg/prefix_plan": ("test_support_tree.py",),
     "rhpcfg/support_tree": ("test_support_tree.py",),

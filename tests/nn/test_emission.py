@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import gradgradcheck
 from torch.testing import assert_close
 
 from pcfgnat.nn import best_types, emission, token_log_probs, token_log_probs_within, waiting
@@ -86,6 +87,15 @@ def test_rows_of_equal_mass_are_all_relevant() -> None:
 def test_gradcheck() -> None:
     states, weight, types, _ = problem()
     assert torch.autograd.gradcheck(lambda s, w: token_log_probs(s, w, types), (states, weight))
+
+
+def test_second_derivatives_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emission, "NEGLIGIBLE", 0.0)
+    states, weight, types, share = problem()
+    assert gradgradcheck(token_log_probs, (states, weight, types), fast_mode=True)
+    found = torch.func.grad(lambda given: (share * token_log_probs(given, weight.detach(), types)).sum())
+    (expected,) = torch.autograd.grad((share * plain(states, weight, types)).sum(), states)
+    assert_close(found(states.detach()), expected)
 
 
 def test_a_gradient_that_is_not_finite_is_passed_on() -> None:

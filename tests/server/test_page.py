@@ -436,3 +436,6 @@ def test_terms_are_kept_and_framed_and_doubt_is_shown(page: Browser, embedded: S
     page.until(lambda: "Gebäude" in page.shown(".alternatives h3") and page.all(".alternatives .columns"))
     page.set("[name=terms]", "Ω")
     page.until_shown(".notes", "cannot require 'Ω'")
+    page.set("[name=terms]", "^Dieses; <20; <0; <")
+    page.until(lambda: page.shown(TRANSLATION).startswith("Dieses"))
+    assert len(page.shown(TRANSLATION)) <= 20

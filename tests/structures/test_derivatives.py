@@ -1,6 +1,6 @@
 """Derivatives of any order, and torch.func, through every backend and structure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -57,12 +57,6 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-@pytest.fixture(params=["reference", "numba"])
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    with backend(request.param):
-        yield request.param
-
-
 @pytest.fixture(params=list(CASES))
 def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]()
@@ -73,7 +67,7 @@ def finite(leaves: Leaves) -> Leaves:
     return tuple(leaf.clamp(min=-5.0).requires_grad_() for leaf in leaves)
 
 
-def test_second_derivatives_are_checked_numerically(engine: str, case: Case) -> None:
+def test_second_derivatives_are_checked_numerically(either_backend: str, case: Case) -> None:
     build, leaves, target = case
 
     def log_prob(*given: Tensor) -> Tensor:
@@ -98,7 +92,7 @@ def test_a_gradient_penalty_is_the_same_by_every_backend(case: Case) -> None:
         assert bool(plain.abs().max() > 1e-3)  # were it dropped, all would be 0
 
 
-def test_marginals_are_differentiable(engine: str, case: Case) -> None:
+def test_marginals_are_differentiable(either_backend: str, case: Case) -> None:
     build, leaves, target = case
 
     def marginals(*given: Tensor) -> Tensor:
@@ -111,7 +105,7 @@ def test_marginals_are_differentiable(engine: str, case: Case) -> None:
     assert_close(marginals(*(leaf.clone().requires_grad_() for leaf in leaves)), plain)
 
 
-def test_torch_func_grad_and_hessian(engine: str) -> None:
+def test_torch_func_grad_and_hessian(either_backend: str) -> None:
     build, leaves, target = pcfg(1)
 
     def loss(chain: Tensor, emit: Tensor) -> Tensor:
@@ -127,7 +121,7 @@ def test_torch_func_grad_and_hessian(engine: str) -> None:
     assert_close(hessian, functional(lambda some: loss(leaves[0], some), emit))  # type: ignore[no-untyped-call]
 
 
-def test_vmap_folds_into_the_batch(engine: str, case: Case) -> None:
+def test_vmap_folds_into_the_batch(either_backend: str, case: Case) -> None:
     build, leaves, target = case
     many = torch.stack([leaves[-1], leaves[-1].flip(0), leaves[-1] - 1.0], 1)  # vmap's axis in the middle
 
@@ -138,7 +132,19 @@ def test_vmap_folds_into_the_batch(engine: str, case: Case) -> None:
     assert_close(found, torch.stack([log_prob(some) for some in many.unbind(1)]))
 
 
-def test_what_torch_func_cannot_do_is_refused() -> None:
-    build, leaves, target = pcfg(1)
-    with pytest.raises(RuntimeError, match="requires_grad_"):
-        torch.func.vmap(lambda emit: build(leaves[0], emit).posterior(target).marginals())(leaves[1][None])
+def test_torch_func_of_marginals(either_backend: str, case: Case) -> None:
+    build, leaves, target = case
+
+    def marginals(last: Tensor) -> Tensor:
+        return build(*leaves[:-1], last).posterior(target).marginals()
+
+    many = torch.stack([leaves[-1], leaves[-1] - 1.0, leaves[-1].flip(0)])
+    assert_close(torch.func.vmap(marginals)(many), torch.stack([marginals(some) for some in many]))
+    with torch.no_grad():
+        assert_close(torch.func.vmap(marginals)(many[:1])[0], marginals(many[0]))
+    last = leaves[-1].clamp(min=-5.0)
+    found = torch.func.grad(lambda given: (marginals(given) ** 2).sum())(last)
+    given = last.clone().requires_grad_()
+    (expected,) = torch.autograd.grad((marginals(given) ** 2).sum(), given)
+    assert_close(found, expected)
+    assert bool(expected.abs().max() > 1e-3)

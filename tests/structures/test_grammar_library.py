@@ -276,3 +276,14 @@ def test_wrong_arguments_are_named(chain: Any, emit: Tensor | None, message: str
 def test_ids_must_be_a_tensor() -> None:
     with pytest.raises(TypeError, match=r"ids must be a tensor, got list; Padded.from_lists takes lists"):
         Padded([[1]], torch.tensor([1]))  # type: ignore[arg-type]
+
+
+@shapes_unchecked()
+def test_a_target_must_be_padded() -> None:
+    scores, sizes = torch.zeros(1, 3, 4), torch.tensor([3])
+    grammar = RHPCFG(RuleScores.zeros(SupportTree(3, 0), 1, 4), sizes)
+    graph = DAG(torch.zeros(1, 3, 3), scores, sizes)
+    for one in (grammar, graph, CTC(scores, sizes, 0), Independent(scores, sizes)):
+        for wrong, kind in (([[1, 2]], "list"), (torch.tensor([[1, 2]]), "torch.Tensor")):
+            with pytest.raises(TypeError, match=f"target must be Padded, got {kind}; Padded.from_lists"):
+                one.log_prob(wrong)  # type: ignore[arg-type]

@@ -39,7 +39,9 @@ def strategies_of(runtime: Runtime) -> dict[str, type[Strategy]]:
 
     Where two models run as one, names that both have are the second one's.
     """
-    return {kind.name: kind for kind in STRATEGIES if isinstance(runtime, kind.protocol)}
+    offered = {kind.protocol for kind in STRATEGIES}
+    offered = {protocol for protocol in offered if isinstance(runtime, protocol)}  # slow, so once for each
+    return {kind.name: kind for kind in STRATEGIES if kind.protocol in offered}
 
 
 def parse_strategy(text: str, runtime: Runtime) -> Strategy:

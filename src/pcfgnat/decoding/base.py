@@ -58,6 +58,10 @@ class Request:
             )
         return list(self.max_length)
 
+    def starts(self, vocabulary: int) -> frozenset[int]:
+        """Return the tokens of a vocabulary that begin a word."""
+        return frozenset(range(vocabulary)) if self.word_starts is None else self.word_starts
+
     def generators(self, sources: Sources) -> list[np.random.Generator]:
         """Return random numbers for each sentence that follow from the seed and its tokens."""
         return [np.random.default_rng([self.seed, *source]) for source in sources]

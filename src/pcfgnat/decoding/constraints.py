@@ -7,8 +7,10 @@ from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
+from pcfgnat.grammar.automaton import Automaton
 from pcfgnat.grammar.class_automaton import ClassAutomaton, TooManyStatesError, product
 from pcfgnat.grammar.lengths import LengthChooser
+from pcfgnat.grammar.repeats import RepeatsRemainError, best_without_repeats, repeated_words
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources
 from pcfgnat.text.automata import at_most, begins, contains, lacks
@@ -117,29 +119,62 @@ def constraining(strategy: Strategy) -> Constraining:
     return strategy
 
 
-def satisfy(
-    search: "ConstrainedSearch", clauses: Sequence[Clause], surfaces: Surfaces, choose: LengthChooser
-) -> Satisfied:
-    """Return the best sentences that fulfil all clauses.
+@dataclass(frozen=True)
+class Satisfying:
+    """Finds the best sentences of one grammar or graph that fulfil clauses.
 
-    If there are none, each clause is kept that can be fulfilled together with those kept before it.
+    starts: tokens that begin a word, if no word may follow itself
     """
 
-    def best(wanted: Sequence[Clause]) -> list[Hypothesis]:
-        automaton, afterwards = multiplied(tuple(wanted), surfaces, search.max_states)
-        checks = [automaton_of(clause, surfaces) for clause in afterwards]
-        return search.best(automaton, choose, lambda ids: all(check.accepts(ids) for check in checks))
+    search: "ConstrainedSearch"
+    surfaces: Surfaces
+    choose: LengthChooser
+    starts: frozenset[int] | None = None
 
-    if found := best(clauses):
-        return Satisfied(found)
-    kept, unmet, found = list[Clause](), list[Clause](), best(())
-    for clause in clauses:
-        if better := best([*kept, clause]):
-            kept.append(clause)
-            found = better
-        else:
-            unmet.append(clause)
-    return Satisfied(found, tuple(unmet))
+    def satisfy(self, clauses: Sequence[Clause]) -> Satisfied:
+        """Return the best sentences that fulfil all clauses.
+
+        If there are none, each clause is kept that can be fulfilled together with those kept before it.
+        """
+        if found := self._best(clauses):
+            return Satisfied(self._unrepeated(clauses, found))
+        kept, unmet, found = list[Clause](), list[Clause](), self._best(())
+        for clause in clauses:
+            if better := self._best([*kept, clause]):
+                kept.append(clause)
+                found = better
+            else:
+                unmet.append(clause)
+        return Satisfied(self._unrepeated(kept, found), tuple(unmet))
+
+    def _best(self, clauses: Sequence[Clause], avoided: Automaton | None = None) -> list[Hypothesis]:
+        """Return the best sentences that fulfil the clauses, and that another automaton accepts."""
+        search, surfaces = self.search, self.surfaces
+        automaton, afterwards = multiplied(tuple(clauses), surfaces, search.max_states)
+        if avoided is not None:
+            by_class = ClassAutomaton.from_tokens(avoided, len(surfaces.texts))
+            automaton = product(automaton, by_class, search.max_states)
+        checks = [automaton_of(clause, surfaces) for clause in afterwards]
+        return search.best(automaton, self.choose, lambda ids: all(check.accepts(ids) for check in checks))
+
+    def _unrepeated(self, clauses: Sequence[Clause], found: list[Hypothesis]) -> list[Hypothesis]:
+        """Return the best sentence in which no word follows itself, and what else was found and has none.
+
+        What was found is returned as it is, if clauses allow no other or the search takes too much.
+        """
+        starts = self.starts
+        if starts is None or not found:
+            return found
+        best: Hypothesis | None = found[0]
+        if repeated_words(found[0].ids, starts):
+            try:
+                best = best_without_repeats(lambda a: next(iter(self._best(clauses, a)), None), starts)
+            except (RepeatsRemainError, TooManyStatesError):
+                return found
+        if best is None:
+            return found
+        others = [one for one in found[1:] if not repeated_words(one.ids, starts) and one.ids != best.ids]
+        return [best, *others]
 
 
 @lru_cache(maxsize=256)
@@ -155,20 +190,29 @@ def multiplied(
     others = [clause for clause in clauses if clause.kind != "require"]
     short = [clause for clause in others if clause.kind == "max-characters"]
     rest = [clause for clause in others if clause not in short]
-    everything = contains((), surfaces)
-    in_order = [contains([clause.text for clause in required], surfaces)] if required else []
-    ways: list[tuple[list[ClassAutomaton], list[Clause]]] = [
-        ([automaton_of(clause, surfaces) for clause in clauses], []),
-        ([*(automaton_of(clause, surfaces) for clause in others), *in_order], []),
-        ([*(automaton_of(clause, surfaces) for clause in rest), *in_order], short),
-    ]
-    for factors, afterwards in ways:
+    phrases = tuple(clause.text for clause in required)
+    ways: tuple[tuple[list[Clause], bool, list[Clause]], ...] = (
+        (list(clauses), False, []),
+        (others, True, []),
+        (rest, True, short),
+    )
+    for factors, in_order, afterwards in ways:
+        automata = [automaton_of(clause, surfaces) for clause in factors]
+        automata += [_in_order(phrases, surfaces)] if in_order and phrases else []
         try:
-            whole = reduce(lambda left, right: product(left, right, max_states), factors, everything)
+            whole = reduce(
+                lambda left, right: product(left, right, max_states), automata, _in_order((), surfaces)
+            )
             return whole, tuple(afterwards)
         except TooManyStatesError:
             continue
     raise DecodingError(f"{len(clauses)} constraints must need at most {max_states} states, got more")
+
+
+@lru_cache(maxsize=256)
+def _in_order(phrases: tuple[str, ...], surfaces: Surfaces) -> ClassAutomaton:
+    """Return the automaton of texts that have all phrases in this order; without any, all texts do."""
+    return contains(phrases, surfaces)
 
 
 @lru_cache(maxsize=1024)
@@ -186,5 +230,4 @@ def automaton_of(clause: Clause, surfaces: Surfaces) -> ClassAutomaton:
 def admitted_tokens(clauses: Sequence[Clause], surfaces: Surfaces) -> list[int]:
     """Return the tokens that could be part of what is required, for a shortlist to have them."""
     needed = [f" {surfaces.spelled(c.text)} " for c in clauses if c.kind in ("require", "prefix")]
-    texts = enumerate(surfaces.texts)
-    return [token for token, text in texts if text and any(text in phrase for phrase in needed)]
+    return sorted(set[int]().union(*map(surfaces.tokens_inside, needed)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pcfgnat.decoding.base import Request, Strategy
-from pcfgnat.decoding.constraints import Asked, Constraining, Satisfied, admitted_tokens, satisfy
+from pcfgnat.decoding.constraints import Asked, Constraining, Satisfied, Satisfying, admitted_tokens
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.lengths import best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis
@@ -58,7 +58,7 @@ class ByLength(Constraining):
     """The best derivation of every length in one pass; lengths are compared by `score / L^β`.
 
     no_repeat: the best sentence in which no word follows itself; where the best of all has repeats, it is
-               searched for again, by rules and tokens together; not applied together with constraints
+               searched for again, by rules and tokens together; constraints come first
     """
 
     no_repeat: bool = False
@@ -102,6 +102,7 @@ class ByLength(Constraining):
         from pcfgnat.grammar.constrained import ConstrainedSearch  # numba takes a moment
 
         choose = best_ranked(request.length_penalty, request.results)
+        starts = request.starts(len(asked.surfaces.texts)) if self.no_repeat else None
         limits = request.limits([2 * len(source) for source in sources])
         found: dict[int, Satisfied] = {}
         for group, grammars in runtime.grammars(sources):
@@ -109,7 +110,7 @@ class ByLength(Constraining):
                 own = asked.clauses[index]
                 admitted = admitted_tokens(own, asked.surfaces)
                 search = ConstrainedSearch.of(grammars, place, min(limits[index], most), admitted)
-                found[index] = satisfy(search, own, asked.surfaces, choose)
+                found[index] = Satisfying(search, asked.surfaces, choose, starts).satisfy(own)
         return [found[index] for index in range(len(sources))]
 
     def _decode(

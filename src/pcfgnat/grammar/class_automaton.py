@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64
 
-from pcfgnat.grammar.automaton import DEAD
+from pcfgnat.grammar.automaton import DEAD, Automaton
 from pcfgnat.grammar.tokens import TokenCandidates, TokenRules
 
 
@@ -26,6 +26,13 @@ class ClassAutomaton:
     classes: Int64[np.ndarray, "V"]
     table: Int64[np.ndarray, "Q K"]
     accepting: Bool[np.ndarray, "Q"]
+
+    @classmethod
+    def from_tokens(cls, automaton: Automaton, vocabulary: int) -> "ClassAutomaton":
+        """Return an automaton over a few tokens as one over all: each is a class, the others are the last."""
+        classes = np.full(vocabulary, len(automaton.tokens), dtype=np.int64)
+        classes[list(automaton.tokens)] = np.arange(len(automaton.tokens))
+        return cls(classes, automaton.table, automaton.accepting)
 
     def step(self, state: int, token: int) -> int:
         """Return the state after one more token; a dead end stays one."""
@@ -79,9 +86,10 @@ def candidates_of(
 
 def product(left: ClassAutomaton, right: ClassAutomaton, max_states: int) -> ClassAutomaton:
     """Return the automaton that accepts what both accept; only what can be reached is built."""
-    pairs, classes = np.unique(
-        np.column_stack([left.classes, right.classes]), axis=0, return_inverse=True
-    )  # K 2
+    codes_of_pairs, classes = np.unique(
+        left.classes * right.table.shape[1] + right.classes, return_inverse=True
+    )
+    pairs = np.column_stack(np.divmod(codes_of_pairs, right.table.shape[1]))  # K 2
     width = len(right.table)
     codes = np.zeros(1, dtype=np.int64)
     following = np.zeros((0, len(pairs)), dtype=np.int64)

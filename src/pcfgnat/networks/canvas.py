@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pcfgnat.grammar.canvas import Framing, opposite
+from pcfgnat.grammar.canvas import Framing, Geometry, opposite
 from pcfgnat.networks.base import Memory, Network
 from pcfgnat.nn import Decoder, Embeddings, Encoder, LengthHead, TransformerConfig, waiting
 from pcfgnat.structures import Padded, SequenceDistribution
@@ -26,6 +26,25 @@ class CanvasConfig:
 
     transformer: TransformerConfig = field(default_factory=TransformerConfig)
     copy_input: bool = False
+
+
+@dataclass(frozen=True)
+class UpsampledConfig(CanvasConfig):
+    """The canvas's size, where that follows from the source.
+
+    upsampling: λ, nodes per source token
+    """
+
+    upsampling: int = 1
+
+    def __post_init__(self) -> None:
+        if self.upsampling < 1:
+            raise ValueError(f"upsampling must be at least 1, got {self.upsampling}")
+
+    @property
+    @abstractmethod
+    def geometry(self) -> Geometry:
+        """How the canvas follows from the source."""
 
 
 @dataclass(frozen=True)
@@ -125,3 +144,17 @@ class CanvasNetwork(Network):
         if self.framing.ends:
             return target
         return Padded(target.ids[:, 1:], (target.lengths - 2).clamp(min=0))
+
+
+class UpsampledNetwork(CanvasNetwork):
+    """A network whose canvas has a size that follows from the source, by the geometry of its config."""
+
+    def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
+        """Return as many nodes as the geometry has for each source."""
+        lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
+        return lengths
+
+    def canvas_width(self, memory: Memory, target: Padded | None) -> int:
+        """Return the canvas of a source that fills its row."""
+        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
+        return width

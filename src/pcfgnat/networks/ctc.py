@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from pcfgnat.grammar.canvas import Framing, Geometry
-from pcfgnat.networks.base import Memory
-from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
+from pcfgnat.networks.canvas import Canvas, UpsampledConfig, UpsampledNetwork
 from pcfgnat.nn import initialise
-from pcfgnat.structures import CTC, Padded
+from pcfgnat.structures import CTC
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 BLANK = SPECIAL_TOKENS.pad  # no sentence contains it
 
 
 @dataclass(frozen=True)
-class CTCConfig(CanvasConfig):
+class CTCConfig(UpsampledConfig):
     """The canvas's size.
 
     upsampling: λ, slots per source token
@@ -24,17 +23,13 @@ class CTCConfig(CanvasConfig):
 
     upsampling: int = 2
 
-    def __post_init__(self) -> None:
-        if self.upsampling < 1:
-            raise ValueError(f"upsampling must be at least 1, got {self.upsampling}")
-
     @property
     def geometry(self) -> Geometry:
         """How the canvas follows from the source."""
         return Geometry("slots", self.upsampling)
 
 
-class CTCNetwork(CanvasNetwork):
+class CTCNetwork(UpsampledNetwork):
     """p(Y|X) = Σ over what the slots may emit such that Y is left; bos and eos are not emitted."""
 
     framing = Framing(ends=False, blank=BLANK)
@@ -44,16 +39,6 @@ class CTCNetwork(CanvasNetwork):
         super().__init__(config, vocabulary, config.geometry.longest_canvas(config.transformer.max_positions))
         self.config = config
         initialise(self, config.transformer)
-
-    def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
-        """Return a fixed number of slots for each source token."""
-        lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
-        return lengths
-
-    def canvas_width(self, memory: Memory, target: Padded | None) -> int:
-        """Return the canvas of a source that fills its row."""
-        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
-        return width
 
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> CTC:
         """Return the alignments of each sentence; the blank comes first in any vocabulary."""

@@ -3,20 +3,19 @@
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from pcfgnat.grammar.canvas import GRAPH, Geometry
-from pcfgnat.networks.base import Memory
-from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
+from pcfgnat.networks.canvas import Canvas, UpsampledConfig, UpsampledNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
-from pcfgnat.structures import DAG, Padded
+from pcfgnat.structures import DAG
 from pcfgnat.structures.profiling import RULE_SCORES, profiled
 from pcfgnat.structures.transforms import without_autocast
 
 
 @dataclass(frozen=True)
-class DAGConfig(CanvasConfig):
+class DAGConfig(UpsampledConfig):
     """The graph's size, and how its transitions are scored.
 
     upsampling:  λ, vertices per source token
@@ -26,17 +25,13 @@ class DAGConfig(CanvasConfig):
     upsampling: int = 8
     transitions: LinkConfig = field(default_factory=LinkConfig)
 
-    def __post_init__(self) -> None:
-        if self.upsampling < 1:
-            raise ValueError(f"upsampling must be at least 1, got {self.upsampling}")
-
     @property
     def geometry(self) -> Geometry:
         """How the canvas follows from the source."""
         return Geometry("graph", self.upsampling)
 
 
-class DAGNetwork(CanvasNetwork):
+class DAGNetwork(UpsampledNetwork):
     """p(Y|X) = Σ over paths from the first vertex to the last."""
 
     framing = GRAPH
@@ -48,16 +43,6 @@ class DAGNetwork(CanvasNetwork):
         self.config = config
         self.links = Links(config.transitions, config.transformer.width, longest, roles=2)
         initialise(self, config.transformer)
-
-    def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
-        """Return λ · Lx vertices."""
-        lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
-        return lengths
-
-    def canvas_width(self, memory: Memory, target: Padded | None) -> int:
-        """Return the canvas of a source that fills its row."""
-        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
-        return width
 
     @profiled(RULE_SCORES)
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> DAG:

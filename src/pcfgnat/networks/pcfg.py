@@ -7,10 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pcfgnat.grammar.canvas import GRAMMAR, Geometry, legal_rules, off_chain, places
-from pcfgnat.networks.base import Memory
-from pcfgnat.networks.canvas import Canvas, CanvasConfig, CanvasNetwork
+from pcfgnat.networks.canvas import Canvas, UpsampledConfig, UpsampledNetwork
 from pcfgnat.nn import LinkConfig, Links, initialise
-from pcfgnat.structures import RHPCFG, Padded, RuleScores, SupportTree
+from pcfgnat.structures import RHPCFG, RuleScores, SupportTree
 from pcfgnat.structures.profiling import RULE_SCORES, profiled
 from pcfgnat.structures.transforms import without_autocast
 
@@ -18,7 +17,7 @@ PARENT, LEFT, RIGHT = range(3)  # what a symbol can be in a rule
 
 
 @dataclass(frozen=True)
-class PCFGConfig(CanvasConfig):
+class PCFGConfig(UpsampledConfig):
     """The grammar's size, and how its rules are scored.
 
     upsampling:   λ, main-chain nodes per source token
@@ -31,8 +30,7 @@ class PCFGConfig(CanvasConfig):
     rules: LinkConfig = field(default_factory=LinkConfig)
 
     def __post_init__(self) -> None:
-        if self.upsampling < 1:
-            raise ValueError(f"upsampling must be at least 1, got {self.upsampling}")
+        super().__post_init__()
         if not 0 <= self.prefix_depth <= 4:
             raise ValueError(f"prefix_depth must be in 0 … 4, got {self.prefix_depth}")
 
@@ -42,7 +40,7 @@ class PCFGConfig(CanvasConfig):
         return Geometry("grammar", self.upsampling, self.prefix_depth)
 
 
-class PCFGNetwork(CanvasNetwork):
+class PCFGNetwork(UpsampledNetwork):
     """p(Y|X) = Σ over parse trees of a right-heavy grammar whose rules and tokens the decoder scores."""
 
     framing = GRAMMAR
@@ -55,16 +53,6 @@ class PCFGNetwork(CanvasNetwork):
         self.config = config
         self.rules = RuleNetwork(config.rules, transformer.width, longest, config.prefix_depth)
         initialise(self, transformer)
-
-    def canvas_lengths(self, memory: Memory, target: Padded | None) -> Int[Tensor, "B"]:
-        """Return m = λ · Lx · 2^l + 2."""
-        lengths: Tensor = self.config.geometry.canvas_lengths(memory.lengths)
-        return lengths
-
-    def canvas_width(self, memory: Memory, target: Padded | None) -> int:
-        """Return the canvas of a source that fills its row."""
-        width: int = self.config.geometry.longest_canvas(memory.states.shape[1])
-        return width
 
     @profiled(RULE_SCORES)
     def distribution(self, canvas: Canvas, emit: Float[Tensor, "B m K"]) -> RHPCFG:

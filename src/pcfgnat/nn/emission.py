@@ -26,11 +26,11 @@ def token_log_probs(
     """
     device = states.device.type
     if not torch.amp.is_autocast_available(device):  # as on the meta device
-        return _TokenLogProbs.apply(states, weight, types)  # type: ignore[no-any-return,no-untyped-call]
+        return _TokenLogProbs.apply(states, weight, types)[0]  # type: ignore[no-any-return,no-untyped-call]
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else weight.dtype
     with torch.autocast(device, enabled=False):
-        return _TokenLogProbs.apply(states.to(dtype), weight.to(dtype), types)  # type: ignore[no-any-return,no-untyped-call]
+        return _TokenLogProbs.apply(states.to(dtype), weight.to(dtype), types)[0]  # type: ignore[no-any-return,no-untyped-call]
 
 
 def token_log_probs_within(
@@ -68,8 +68,10 @@ def best_types(states: Float[Tensor, "R D"], weight: Float[Tensor, "V D"]) -> In
 
 
 class _TokenLogProbs(torch.autograd.Function):
+    """Log-probabilities of chosen tokens, and the normaliser of each state, which has no gradient."""
+
     @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, types: Tensor) -> Tensor:
+    def forward(states: Tensor, weight: Tensor, types: Tensor) -> tuple[Tensor, Tensor]:
         wide = torch.promote_types(states.dtype, torch.float32)
         normaliser = torch.empty(len(states), dtype=wide, device=states.device)
         chosen = torch.empty(types.shape, dtype=wide, device=states.device)
@@ -79,11 +81,15 @@ class _TokenLogProbs(torch.autograd.Function):
             scores = torch.mm(some, weight.t(), out=buffer[: len(some)]).to(wide)
             torch.gather(scores, 1, types[rows], out=chosen[rows])
             normaliser[rows] = _log_sum_exp(scores)
-        ctx.save_for_backward(states, weight, types, normaliser)
-        return chosen.sub_(normaliser.unsqueeze(1))
+        return chosen.sub_(normaliser.unsqueeze(1)), normaliser
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*inputs, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None]:
         states, weight, types, normaliser = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph: scores of all tokens at once, or its derivative were lost
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pcfgnat.networks import AutoregressiveNetwork, Batch, Network
 from pcfgnat.nn import waiting
 from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
+from pcfgnat.objectives.smoothing import check_smoothing
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,7 @@ class CrossEntropy(Objective):
     weight = "tokens"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
-                f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}"
-            )
+        check_smoothing(self.label_smoothing)
 
     def check(self, network: Network) -> None:
         """Raise an error unless the network is autoregressive."""

@@ -11,7 +11,7 @@ from pcfgnat.networks import Batch, FlowSeqNetwork, Network
 from pcfgnat.nn import LengthHead, waiting
 from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 from pcfgnat.objectives.randomness import noise, own_seeds
-from pcfgnat.objectives.smoothing import smoothed_nll
+from pcfgnat.objectives.smoothing import check_smoothing, smoothed_nll
 from pcfgnat.structures import Padded
 from pcfgnat.structures.distribution import check_target
 
@@ -34,10 +34,7 @@ class FlowSeq(Objective):
     weight = "sentences"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
-                f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}"
-            )
+        check_smoothing(self.label_smoothing)
         for name in ("reconstruction", "annealing"):
             if not 0 <= (value := getattr(self, name)) <= 1:
                 raise ValueError(f"{name} must be in 0 … 1, got {value}")

@@ -11,7 +11,7 @@ from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import Loss, ObjectiveError
 from pcfgnat.objectives.canvas import mean_loss
 from pcfgnat.objectives.likelihood import Likelihood
-from pcfgnat.objectives.smoothing import smoothed_nll
+from pcfgnat.objectives.smoothing import check_smoothing, smoothed_nll
 from pcfgnat.structures import Padded
 
 
@@ -35,10 +35,7 @@ class Hybrid(Likelihood):
         super().__post_init__()
         if not self.reader_weight > 0:
             raise ValueError(f"reader_weight must be positive, got {self.reader_weight}")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
-                f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}"
-            )
+        check_smoothing(self.label_smoothing)
 
     def check(self, network: Network) -> None:
         """Raise an error unless the network has both heads."""

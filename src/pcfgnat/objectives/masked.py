@@ -17,7 +17,7 @@ from pcfgnat.objectives.base import Counts, Loss, Objective, ObjectiveError
 from pcfgnat.objectives.randomness import noise, own_seeds
 from pcfgnat.objectives.reveal.mask import Gold, UniformMask, random_subset
 from pcfgnat.objectives.reveal.own_guesses import own_guesses
-from pcfgnat.objectives.smoothing import smoothed_nll
+from pcfgnat.objectives.smoothing import check_smoothing, smoothed_nll
 from pcfgnat.structures.distribution import check_target
 
 FIRST_MASK, SECOND_MASK, REPLACED = (1, 2), (3, 4), 5  # streams of random numbers
@@ -48,10 +48,7 @@ class MaskedObjective(Objective):
     weight = "tokens"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
-                f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}"
-            )
+        check_smoothing(self.label_smoothing)
         if not self.length_weight > 0:
             raise ValueError(f"length_weight must be positive, got {self.length_weight}")
 

@@ -14,6 +14,7 @@ from pcfgnat.nn import waiting
 from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import Loss, Objective, ObjectiveError
 from pcfgnat.objectives.canvas import length_costs, mean_loss
+from pcfgnat.objectives.smoothing import check_smoothing
 from pcfgnat.structures import Padded
 from pcfgnat.structures.distribution import check_target, gather_tokens
 from pcfgnat.structures.transforms import without_autocast
@@ -64,10 +65,7 @@ class SlotObjective(Objective):
     cost_name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
-                f"label_smoothing must be at least 0 and less than 1, got {self.label_smoothing}"
-            )
+        check_smoothing(self.label_smoothing)
         if not self.length_weight > 0:
             raise ValueError(f"length_weight must be positive, got {self.length_weight}")
 

@@ -6,6 +6,12 @@ from torch import Tensor
 from pcfgnat.nn import token_log_probs
 
 
+def check_smoothing(label_smoothing: float) -> None:
+    """Raise an error unless this is a probability that leaves some to the label."""
+    if not 0 <= label_smoothing < 1:
+        raise ValueError(f"label_smoothing must be at least 0 and less than 1, got {label_smoothing}")
+
+
 def smoothed_nll(
     states: Float[Tensor, "T D"], weight: Float[Tensor, "V D"], label: Int[Tensor, "T"], smoothing: float
 ) -> tuple[Float[Tensor, "T"], Float[Tensor, "T"]]:

@@ -29,10 +29,10 @@ def check_alike(scores: dict[str, Tensor]) -> None:
 def check_tensor(name: str, value: Any, hint: str = "") -> None:
     """Raise unless the value is a tensor."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {_kind(value)}{hint}")
+        raise TypeError(f"{name} must be a tensor, got {kind_of(value)}{hint}")
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """Return the type's name as users know it: `list`, `numpy.ndarray`."""
     kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

@@ -6,11 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis, Search, SpecialTokens
-from pcfgnat.structures.distribution import SequenceDistribution
+from pcfgnat.structures.distribution import Padded, SequenceDistribution
+from pcfgnat.structures.ngrams import RuleUsage, window_counts
 
 
 class ByLength(SequenceDistribution):
@@ -24,6 +27,22 @@ class ByLength(SequenceDistribution):
     @abstractmethod
     def grammars(self, special: SpecialTokens | None) -> Grammars:
         """Return rules and tokens as arrays; special tokens stand only at the ends of a sentence."""
+
+    @abstractmethod
+    def rule_usage(self) -> RuleUsage:
+        """Return the probabilities of rules and of symbols to be used; a graph is a main chain."""
+
+    @abstractmethod
+    def symbol_tokens(self, target: Padded) -> Float[Tensor, "B m N"]:
+        """Return the log-probability of every target token at every symbol, of which the first derives ε."""
+
+    def expected_ngrams(self, target: Padded, n: int) -> Float[Tensor, "B windows"]:
+        """Return how often every window of n tokens of the target is expected to occur; 0 on padding."""
+        return window_counts(self.rule_usage(), self.symbol_tokens(target), n)
+
+    def expected_length(self) -> Float[Tensor, "B"]:
+        """Return the expected number of tokens of a sentence, bos and eos included."""
+        return self.rule_usage().expected_length
 
     def mode(self, search: Search) -> list[Hypothesis]:
         """Decode every sentence; see the class for the strategies."""

@@ -23,7 +23,7 @@ from pcfgnat.structures.distribution import (
     gather_tokens,
 )
 from pcfgnat.structures.emissions import TensorEmissions, as_arrays
-from pcfgnat.structures.ngrams import RuleUsage, rule_usage, window_counts
+from pcfgnat.structures.ngrams import RuleUsage, rule_usage
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
 from pcfgnat.structures.rhpcfg.distribution import RHPCFG
@@ -105,14 +105,6 @@ class DAG(ByLength):
     def symbol_tokens(self, target: Padded) -> Float[Tensor, "B n N"]:
         """Return the log-probability of every target token at every symbol: ε, then the vertices."""
         return torch.constant_pad_nd(gather_tokens(self.emit, target), (0, 0, 1, 0), value=NEG_INF)
-
-    def expected_ngrams(self, target: Padded, n: int) -> Float[Tensor, "B windows"]:
-        """Return how often every window of n tokens of the target is expected to occur; 0 on padding."""
-        return window_counts(self.rule_usage(), self.symbol_tokens(target), n)
-
-    def expected_length(self) -> Float[Tensor, "B"]:
-        """Return the expected number of tokens of a sentence, bos and eos included."""
-        return self.rule_usage().expected_length
 
     def infeasible(self, target: Padded) -> dict[int, str]:
         """Return the targets that have probability 0, by index, and the reason."""

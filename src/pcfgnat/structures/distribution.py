@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pcfgnat.grammar.parse_tree import ParseTree
 from pcfgnat.grammar.search import Hypothesis, Search, SpecialTokens
-from pcfgnat.structures.arguments import check_tensor
+from pcfgnat.structures.arguments import check_tensor, kind_of
 from pcfgnat.structures.backend import use_numba
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.semiring import (
@@ -24,7 +24,7 @@ from pcfgnat.structures.semiring import (
     SampleSemiring,
     Semiring,
 )
-from pcfgnat.structures.transforms import fold_into_batch
+from pcfgnat.structures.transforms import fold_into_batch, is_transformed
 
 
 @dataclass(frozen=True)
@@ -160,11 +160,13 @@ class Posterior(ABC):
         def total(*weights: Tensor) -> Tensor:
             return self._total(LogSemiring(), weights)[0]
 
-        if torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights):
-            value, pull = torch.func.vjp(total, *self._weights)[:2]
-            found = pull(torch.ones_like(value))
-        else:
-            with torch.enable_grad():
+        transformed = any(map(is_transformed, self._weights))
+        wanted = torch.is_grad_enabled() and any(weight.requires_grad for weight in self._weights)
+        with torch.enable_grad():
+            if transformed or wanted:
+                value, pull = torch.func.vjp(total, *self._weights)[:2]
+                found = pull(torch.ones_like(value))
+            else:
                 weights = self._detached()
                 value = total(*weights)
                 found = _gradients(value, weights)
@@ -287,11 +289,18 @@ def check_lengths(lengths: Tensor, batch: int, low: int, high: int, name: str = 
         raise ValueError(f"{name} must be in {low} … {high}, got {lengths.tolist()}")
 
 
+def check_padded(target: Any) -> None:
+    """Raise unless this is a target as structures take it."""
+    if not isinstance(target, Padded):
+        raise TypeError(f"target must be Padded, got {kind_of(target)}; Padded.from_lists takes lists")
+
+
 def check_target(target: Padded, batch: int, vocabulary: int) -> None:
     """Raise unless the target has `batch` sentences with ids in `0 … vocabulary - 1`.
 
     Ids are looked at on the CPU only; elsewhere `gather` itself raises, when the device gets there.
     """
+    check_padded(target)
     if target.ids.shape[0] != batch:
         raise ValueError(f"target must have {batch} sentences, got {target.ids.shape[0]}")
     if target.ids.device.type != "cpu":

@@ -14,6 +14,12 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
 
+def is_transformed(tensor: Tensor) -> bool:
+    """Whether a transform of torch.func is at work on a tensor, which then has no numbers of its own."""
+    wrapped: bool = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return wrapped
+
+
 def differentiable_gradients(
     function: Callable[..., Tensor], inputs: tuple[Tensor, ...], grad: Tensor
 ) -> tuple[Tensor, ...]:
@@ -22,7 +28,12 @@ def differentiable_gradients(
     A kernel's gradient would enter the graph as a constant, and whatever depends on its derivative would
     silently contribute nothing.
     """
-    found: tuple[Tensor, ...] = torch.func.vjp(function, *inputs)[1](grad)
+
+    def of_all(*given: Tensor) -> Tensor:
+        """Depend on every input: torch.func cannot nest where one has no gradient at all."""
+        return function(*given) + sum(one.flatten()[:0].sum() for one in given)
+
+    found: tuple[Tensor, ...] = torch.func.vjp(of_all, *inputs)[1](grad)
     return found
 
 

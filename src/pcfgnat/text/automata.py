@@ -5,9 +5,9 @@ repeated spaces count for nothing, as in the text that a tokenizer writes. A phr
 word character begins or ends where a word does: `Haus` is in `das Haus.`, and not in `Haustür`.
 """
 
-import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,6 @@ from pcfgnat.grammar.class_automaton import ClassAutomaton
 from pcfgnat.text.surfaces import Surfaces, is_word_character
 
 SPACE, WORD, MARK = " ", "w", "."  # of characters that no phrase has, one stands for all of its kind
-SEPARATOR, FIRST_SYMBOL = "\n", 0xE000
 
 State = TypeVar("State", bound=Hashable)
 Step = Callable[[State, str], State | None]
@@ -135,18 +134,48 @@ def _over_tokens(
     dead = len(table)
     whole = np.where(table == DEAD, dead, table)
     whole = np.vstack([whole, np.full(len(examples), dead)])  # the dead end is a state here
-    kinds = {SPACE: 0, WORD: 1, MARK: 2}
-    symbols = {character: kinds[_kind(character)] for character in surfaces.characters}
-    symbols |= {character: number for number, character in enumerate(own, start=3)}
-    texts, distinct = _by_symbols(surfaces, symbols, whole)
-    columns = np.empty((len(distinct), dead + 1), dtype=np.int64)
-    for column, text in zip(columns, distinct, strict=True):
-        column[:] = np.arange(dead + 1)
-        for symbol in text:
-            column[:] = whole[column, ord(symbol) - FIRST_SYMBOL]
-    kinds_of_texts, classes = np.unique(columns[:, :dead], axis=0, return_inverse=True)
-    over_classes = np.where(kinds_of_texts == dead, DEAD, kinds_of_texts).T
-    return ClassAutomaton(classes.reshape(-1)[texts], over_classes, accepting).minimal()
+    changes = _Changes(whole)
+    classes = surfaces.trie.fold(0, _symbols(own, surfaces), changes.after)
+    kinds, classes = np.unique(classes, return_inverse=True)
+    over_classes = np.stack([changes.known[kind][:dead] for kind in kinds.tolist()], axis=1)
+    over_classes = np.where(over_classes == dead, DEAD, over_classes)
+    return ClassAutomaton(classes.reshape(-1), over_classes, accepting).minimal()
+
+
+class _Changes:
+    """What texts do to all states at once, each such change with a number; 0 is that of the empty text."""
+
+    def __init__(self, table: np.ndarray) -> None:
+        self.table = table
+        self.known = [np.arange(len(table))]
+        self._numbers = {self.known[0].tobytes(): 0}
+        self._following: dict[tuple[int, int], int] = {}
+
+    def after(self, change: int, symbol: int) -> int:
+        """Return the number of a change that is followed by one more symbol."""
+        if (change, symbol) not in self._following:
+            states = self.table[self.known[change], symbol]
+            number = self._numbers.setdefault(states.tobytes(), len(self.known))
+            if number == len(self.known):
+                self.known.append(states)
+            self._following[change, symbol] = number
+        return self._following[change, symbol]
+
+
+def _symbols(own: Sequence[str], surfaces: Surfaces) -> np.ndarray:
+    """Return the symbol of each character of a vocabulary: its kind, or its own if a phrase has it."""
+    symbols = _kinds(surfaces).copy()
+    places = {character: place for place, character in enumerate(surfaces.trie.characters)}
+    for number, character in enumerate(own, start=3):
+        if character in places:
+            symbols[places[character]] = number
+    return symbols
+
+
+@lru_cache(maxsize=8)
+def _kinds(surfaces: Surfaces) -> np.ndarray:
+    numbers = {SPACE: 0, WORD: 1, MARK: 2}
+    return np.array([numbers[_kind(character)] for character in surfaces.trie.characters], dtype=np.int64)
 
 
 def _example(kind: str, own: Sequence[str]) -> str:
@@ -171,21 +200,3 @@ def _explored(
             row.append(DEAD if following is None else index[following])
         rows.append(row)
     return np.array(rows, dtype=np.int64), np.array([accepts(state) for state in index])
-
-
-def _by_symbols(
-    surfaces: Surfaces, symbols: dict[str, int], table: np.ndarray
-) -> tuple[np.ndarray, list[str]]:
-    """Return the number of each token's text among the distinct ones, and these, in symbols.
-
-    Symbols that do nothing more when they come again are written once.
-    """
-    codes = {ord(character): chr(FIRST_SYMBOL + symbol) for character, symbol in symbols.items()}
-    text = SEPARATOR.join(surfaces.texts).translate(codes)
-    for symbol in set(symbols.values()):
-        once = table[:, symbol]
-        if (once[once] == once).all():
-            text = re.sub(f"{chr(FIRST_SYMBOL + symbol)}{{2,}}", chr(FIRST_SYMBOL + symbol), text)
-    numbers: dict[str, int] = {}
-    found = [numbers.setdefault(own, len(numbers)) for own in text.split(SEPARATOR)]
-    return np.array(found, dtype=np.int64), list(numbers)

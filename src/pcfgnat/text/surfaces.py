@@ -2,13 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from pcfgnat.text.pipeline import RawPipeline
 from pcfgnat.text.special import SPECIAL_TOKENS
 from pcfgnat.text.tokenizer import Tokenizer
+from pcfgnat.text.trie import TextTrie
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 WORD_START = "\u2581"  # how sentencepiece writes a space
@@ -19,6 +20,7 @@ UNSPACED = re.compile(
 )
 
 
+@lru_cache(maxsize=8)
 def word_starts(tokenizer: Tokenizer) -> frozenset[int] | None:
     """Return the tokens that begin a word; None if any token may, as in text that is split with `@@`."""
     if tokenizer.kind == "subwords":
@@ -56,6 +58,26 @@ class Surfaces:
     def characters(self) -> frozenset[str]:
         """All characters that a text can have."""
         return frozenset("".join(self.texts))
+
+    @cached_property
+    def trie(self) -> TextTrie:
+        """All texts as a tree of characters."""
+        return TextTrie.of(self.texts)
+
+    @cached_property
+    def tokens_by_text(self) -> Mapping[str, Sequence[int]]:
+        """The tokens that write each text; those that write nothing are left out."""
+        found: dict[str, list[int]] = {}
+        for token, text in enumerate(self.texts):
+            if text:
+                found.setdefault(text, []).append(token)
+        return found
+
+    def tokens_inside(self, text: str) -> set[int]:
+        """Return the tokens whose text is part of another."""
+        longest = len(self.trie.levels)
+        parts = {text[i:j] for i in range(len(text)) for j in range(i + 1, min(len(text), i + longest) + 1)}
+        return {token for part in parts for token in self.tokens_by_text.get(part, ())}
 
     def spelled(self, text: str) -> str:
         """Return a text as tokens write it: single spaces, composed characters, bytes where it must be."""

@@ -63,17 +63,14 @@ def forced_pieces(ids: Sequence[int], clauses: Sequence[Clause], surfaces: Surfa
     return tuple(sorted(found))
 
 
-def repeat_notes(
-    strategy: Strategy, request: Request, best: Hypothesis, constrained: bool
-) -> tuple[str, ...]:
+def repeat_notes(strategy: Strategy, request: Request, best: Hypothesis) -> tuple[str, ...]:
     """Return why a translation has repeated words though `no_repeat` is on; nothing if it has none."""
     if not isinstance(strategy, ByLength) or not strategy.no_repeat:
         return ()
     starts = frozenset(best.ids) if request.word_starts is None else request.word_starts
     if not repeated_words(best.ids, starts):
         return ()
-    reason = "it is not applied together with constraints" if constrained else "nothing without was found"
-    return (f"words are repeated in spite of no_repeat: {reason}",)
+    return ("words are repeated in spite of no_repeat: nothing without was found",)
 
 
 def raise_unsatisfied(source: str, unmet: Sequence[str]) -> None:

@@ -251,7 +251,7 @@ class Translator:
             candidates.append(replace(candidate, text=unit.written(candidate.text)))
         unmet = tuple(map(str, unit.reported(found.unmet)))
         notes = tuple(f"cannot {clause}" for clause in unmet)
-        notes += repeat_notes(self.strategy, self.request, found.hypotheses[0], bool(unit.clauses))
+        notes += repeat_notes(self.strategy, self.request, found.hypotheses[0])
         best = Translation.from_candidates(unit.text, candidates)
         return replace(best, notes=notes, unmet=unmet, words=words)
 

@@ -20,6 +20,7 @@ from pcfgnat.structures.distribution import (
     SequenceDistribution,
     best_allowed,
     check_lengths,
+    check_padded,
     gather_tokens,
 )
 from pcfgnat.structures.emissions import as_array
@@ -132,6 +133,7 @@ class CTCPosterior(Posterior):
     """
 
     def __init__(self, distribution: CTC, target: Padded) -> None:
+        check_padded(target)
         first_blank = Padded(
             torch.constant_pad_nd(target.ids, (1, 0), value=distribution.blank), target.lengths + 1
         )

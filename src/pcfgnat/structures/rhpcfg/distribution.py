@@ -21,7 +21,7 @@ from pcfgnat.structures.distribution import (
     gather_tokens,
 )
 from pcfgnat.structures.emissions import TensorEmissions, as_array, as_arrays
-from pcfgnat.structures.ngrams import RuleUsage, rule_usage, window_counts
+from pcfgnat.structures.ngrams import RuleUsage, rule_usage
 from pcfgnat.structures.profiling import DYNAMIC_PROGRAM, profiled
 from pcfgnat.structures.rhpcfg import dispatch
 from pcfgnat.structures.rhpcfg.reference import Weights, inner_nodes, legal_chain_rules, used_symbols
@@ -71,14 +71,6 @@ class RHPCFG(ByLength):
     def symbol_tokens(self, target: Padded) -> Float[Tensor, "B m N"]:
         """Return the log-probability of every target token at every symbol."""
         return gather_tokens(self.scores.emit, target)
-
-    def expected_ngrams(self, target: Padded, n: int) -> Float[Tensor, "B windows"]:
-        """Return how often every window of n tokens of the target is expected to occur; 0 on padding."""
-        return window_counts(self.rule_usage(), self.symbol_tokens(target), n)
-
-    def expected_length(self) -> Float[Tensor, "B"]:
-        """Return the expected number of tokens of a sentence, bos and eos included."""
-        return self.rule_usage().expected_length
 
     def infeasible(self, target: Padded) -> dict[int, str]:
         """Return the targets that have probability 0, by index, and the reason."""
