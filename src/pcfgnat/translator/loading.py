@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pcfgnat.checkpoints.formats import METADATA as CHECKPOINT_METADATA
 from pcfgnat.checkpoints.formats import load_metadata
 from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Metadata
+from pcfgnat.checkpoints.stored import WEIGHTS
 from pcfgnat.config import ConfigError
 from pcfgnat.runtimes.base import Runtime, Steps, Tables
 from pcfgnat.runtimes.onnx.base import OnnxOptions
@@ -116,6 +117,11 @@ def exported_for(directory: Path, device: str = "cpu", runtime: RuntimeName = "a
     return inside if device == "cpu" and onnxruntime_is_installed() else None
 
 
+def exported_alone(directory: Path) -> bool:
+    """Whether a checkpoint lacks its weights but has the exported model inside, as in a wheel of this package."""
+    return is_exported(directory / ONNX) and not (directory / WEIGHTS).exists()
+
+
 def load_model(
     directory: Path, device: str = "cpu", runtime: RuntimeName = "auto", onnx: OnnxOptions | None = None
 ) -> Loaded:
@@ -136,12 +142,15 @@ def load_model(
 
 
 def _load_checkpoint(directory: Path, device: str) -> Loaded:
-    from pcfgnat.checkpoints.checkpoint import WEIGHTS, Checkpoint
+    if exported_alone(directory):
+        if device == "cpu" and not onnxruntime_is_installed():
+            raise ModuleNotFoundError(f"{directory} runs on onnxruntime only", name="onnxruntime")
+        raise CheckpointError(
+            f"{directory} has no {WEIGHTS} for torch, only an exported model: run it on onnxruntime, on cpu"
+        )
+    from pcfgnat.checkpoints.checkpoint import Checkpoint
     from pcfgnat.runtimes.torch import torch_runtime
 
-    if is_exported(directory / ONNX) and not (directory / WEIGHTS).exists():
-        needed = "pip install 'pcfgnat[onnx]', and run it on cpu"
-        raise CheckpointError(f"{directory} has no {WEIGHTS} for torch, only an exported model: {needed}")
     checkpoint = Checkpoint.open(directory)
     metadata = checkpoint.metadata
     runtime = torch_runtime(checkpoint.network(device=device))
