@@ -204,7 +204,13 @@ def test_tables_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     grammars = grammar_of(1, [4]).grammars(None)
     search = ConstrainedSearch.of(grammars, 0, 6, ())
     assert search.max_states == 4096
-    monkeypatch.setattr("pcfgnat.grammar.constrained.MAX_NUMBERS", 4 * 4 * 7 * 10)
+    one_state = 4 * 4 * 7
+    monkeypatch.setattr("pcfgnat.grammar.constrained.USUAL_NUMBERS", one_state * 300)
+    assert search.max_states == 300
+    monkeypatch.setattr("pcfgnat.grammar.constrained.USUAL_NUMBERS", one_state * 20)
+    assert search.max_states == 128  # few states are worth a larger table
+    monkeypatch.setattr("pcfgnat.grammar.constrained.MAX_NUMBERS", one_state * 10)
+    monkeypatch.setattr("pcfgnat.grammar.constrained.USUAL_NUMBERS", one_state)
     assert search.max_states == 10
 
 
