@@ -47,9 +47,8 @@ def commands() -> list[tuple[str, str]]:
     for place, text in texts:
         for line in text.replace("\\\n", " ").splitlines():
             line = re.sub(r"\s+\(.*\)$|\s{2,}on a running cluster$", "", line)  # remarks
-            for part in re.split(r"&&|\|", line):
-                if "…" not in part and re.match(r"\s*pcfgnat [a-z]", part):
-                    found.append((place, part.split(">")[0].strip()))
+            parts = [part.split(">")[0].strip() for part in re.split(r"&&|\|", line) if "…" not in part]
+            found += [(place, part) for part in parts if re.match(r"pcfgnat [a-z]", part)]
     return found
 
 

@@ -13,6 +13,7 @@ from pcfgnat.checkpoints.metadata import DecodingDefaults
 from pcfgnat.text import LearnSettings, SentencePieceTokenizer
 from pcfgnat.translator import TranslateOptions, Translator
 from pcfgnat.translator.markup import Mark, Passage, passages_of
+from pcfgnat.translator.nesting import elements_of
 from pcfgnat.translator.placing import Opposites, placed
 from tests.translator.echo import Echo
 
@@ -61,6 +62,54 @@ def bundled() -> Translator:
 def test_documents(bundled: Translator, document: str, expected: str) -> None:
     found = bundled(document)
     assert (found.source, found.text) == (document, expected)
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("I have <b>bought</b> a <i>new</i> car.", ["<i>neues</i>", "<b>gekauft</b>"]),
+        ("The weather is <b>nice</b> <i>today</i>.", ["<i>heute</i>", "<b>schön</b>"]),
+        ("The weather <b>is <i>nice</i></b> today.", ["<i>schön</i></b>"]),
+        ("I do not know <img src=x> where she <b>lives</b>.", ["<img src=x>wo", "<b>wohnt</b>"]),
+    ],
+)
+def test_tags_follow_their_words(bundled: Translator, document: str, expected: list[str]) -> None:
+    found = bundled(document).text
+    assert all(part in found for part in expected), found
+    assert Counter(re.findall(r"<[^>]*>", found)) == Counter(re.findall(r"<[^>]*>", document))
+
+
+def test_tags_follow_their_words_in_every_alternative(bundled: Translator) -> None:
+    several = bundled.with_options(TranslateOptions(format="html", results=2))
+    for candidate in several("I have <b>bought</b> a new car.").candidates:
+        assert "<b>gekauft</b>" in candidate.text
+
+
+def test_many_tags_cost_no_more_runs_of_the_network() -> None:
+    few, many = "one <b>two</b> " * 4, "one <b>two</b> " * 40
+    for document, runs in ((few, 2), (many, 1)):
+        translator = echo(200)
+        translator.runtime.batches.clear()  # type: ignore[attr-defined]
+        assert _squeezed(translator(document).text) == _squeezed(document)
+        assert len(translator.runtime.batches) == runs  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("html", "found"),
+    [
+        (["<b>", "</b>"], [("b", (1, 2), False, False)]),
+        (["</b>"], [("b", (0, 1), True, False)]),
+        (["<b>"], [("b", (1, 2), False, True)]),
+        (["<i>", "</i>", "</b>"], [("b", (0, 3), True, False)]),
+        (["<img src='</b>'>", "<b>", "</b>"], [("img", (1, 1), False, False), ("b", (2, 3), False, False)]),
+        (["<b>", "<i>", "</b>", "</i>"], None),
+    ],
+)
+def test_elements(html: list[str], found: list[tuple[str, tuple[int, int], bool, bool]] | None) -> None:
+    marks = [Mark("close" if tag.startswith("</") else "open", tag, 0) for tag in html]
+    elements = elements_of(marks)
+    own = elements and [(each.name, each.parts, each.begun, each.open_ended) for each in elements]
+    assert own == found
 
 
 def test_a_name_keeps_its_tags_where_the_order_of_words_changes(bundled: Translator) -> None:

@@ -118,7 +118,7 @@ def exported_for(directory: Path, device: str = "cpu", runtime: RuntimeName = "a
 
 
 def exported_alone(directory: Path) -> bool:
-    """Whether a checkpoint lacks its weights but has the exported model inside, as in a wheel of this package."""
+    """Return whether a checkpoint has its exported model but no weights, as in a wheel of this package."""
     return is_exported(directory / ONNX) and not (directory / WEIGHTS).exists()
 
 

@@ -20,7 +20,7 @@ Span = tuple[int, int]  # of bytes: first, one past the last
 
 
 def require_straight_graph(path: Path) -> None:
-    """Raise an error if nodes of a graph contain graphs, as loops and branches do, or functions are defined."""
+    """Raise an error if nodes contain graphs, as loops and branches do, or if functions are defined."""
     with path.open("rb") as file:
         if not path.stat().st_size:
             raise CheckpointError(f"{path} is not a graph that onnxruntime can run: it is empty")
