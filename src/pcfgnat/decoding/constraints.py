@@ -142,7 +142,7 @@ def satisfy(
     return Satisfied(found, tuple(unmet))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)  # one may take megabytes, and a server sees many
 def multiplied(
     clauses: tuple[Clause, ...], surfaces: Surfaces, max_states: int
 ) -> tuple[ClassAutomaton, tuple[Clause, ...]]:
@@ -171,7 +171,7 @@ def multiplied(
     raise DecodingError(f"{len(clauses)} constraints must need at most {max_states} states, got more")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)  # 8 bytes for each token of the vocabulary
 def automaton_of(clause: Clause, surfaces: Surfaces) -> ClassAutomaton:
     """Return the automaton of one clause."""
     if clause.kind == "prefix":
