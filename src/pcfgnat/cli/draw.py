@@ -49,7 +49,7 @@ def add_command(commands: Commands) -> None:
     """Describe the command's options."""
     parser = new_command(commands, "draw", "draw parse trees", DESCRIPTION, run)
     parser.epilog = EXAMPLE
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate and draw")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="text to translate and draw")
     parser.add_argument("--model", type=Path, metavar="DIR", help="a checkpoint (default: the bundled model)")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="lines of `translate --json` instead of texts; - is stdin"

@@ -56,7 +56,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         "--decode",
         metavar="STRATEGY",
         help="as the model allows: viterbi, joint-viterbi, lookahead, mbr, greedy, sample, beam, "
-        "mask-predict, update-all, easy-first, imputation, verify, rescore; settings behind a colon: "
+        "mask-predict, update-all, easy-first, imputation, verify, rescore; settings after a colon: "
         "beam:size=8 (default: the model's)",
     )
     group.add_argument(
