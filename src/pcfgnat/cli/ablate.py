@@ -71,4 +71,4 @@ def run(options: argparse.Namespace) -> None:
     print(ablation_report(grid, outcomes).text)
     notice(f"written to {grid.output}: ablation.md, .csv, .json and .png")
     if not any(outcome.status == "done" for outcome in outcomes):
-        raise ValueError("no cell came to its end; the table says why")
+        raise ValueError("no run finished; see the table")

@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     if bool(options.texts) == (options.json is not None):
         raise ValueError(f"either texts or --json must be given, got {'both' if options.texts else 'none'}")
     if options.lattice and (options.json is not None or options.results > 1):
-        raise ValueError("--lattice needs texts, and goes without --json and --results")
+        raise ValueError("--lattice needs texts, without --json and --results")
     if options.lattice:
         items = list(_lattices(options))
     elif options.json is not None:

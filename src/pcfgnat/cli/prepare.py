@@ -142,7 +142,7 @@ def _pair(name: str, options: argparse.Namespace) -> "TextPair":
     if comma:
         return TextPair(Path(source), Path(target))
     if not options.source or not options.target:
-        raise ValueError(f"{name!r} must be FILE,FILE, or --source and --target must say how the files end")
+        raise ValueError(f"{name!r} must be FILE,FILE, or a prefix with --source and --target as suffixes")
     return TextPair.from_prefix(name, options.source, options.target)
 
 
