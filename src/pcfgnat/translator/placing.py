@@ -18,7 +18,11 @@ from pcfgnat.text.surfaces import UNSPACED, Surfaces
 from pcfgnat.translator.markup import Mark
 from pcfgnat.translator.translation import Candidate
 
-ATOM = re.compile(rf"{UNSPACED.pattern}|\w+?(?={UNSPACED.pattern})|\w+(?:['\u2019-]\w+)*|[^\w\s]")
+NUMBER, LETTERS = (
+    r"\d+(?:[.,:]\d+)*",
+    r"[^\W\d]+(?:['\u2019-][^\W\d]+)*",
+)  # apart: a note's number is not its word's
+ATOM = re.compile(rf"{UNSPACED.pattern}|\w+?(?={UNSPACED.pattern})|{NUMBER}|{LETTERS}|[^\w\s]")
 
 
 @dataclass(frozen=True)
