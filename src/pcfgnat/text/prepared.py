@@ -53,7 +53,7 @@ class SplitReport:
             parts += [f"{verb} {reason.replace('_', ' ')}: {count}" for reason, count in counts.items()]
         for name, side in (("source", self.source), ("target", self.target)):
             parts.append(
-                f"{name}: {side.tokens} tokens, {side.unknown} unknown, at most {side.longest} a sentence"
+                f"{name}: {side.tokens} tokens, {side.unknown} unknown, at most {side.longest} per sentence"
             )
         return "; ".join(parts)
 
