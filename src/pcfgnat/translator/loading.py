@@ -26,6 +26,7 @@ from pcfgnat.text import Tokenizer
 BUNDLED = Path(__file__).parents[1] / "embedded" / "en-de"
 ONNX = "onnx"  # a directory in a checkpoint, with the same model exported
 FINAL = "final"  # a directory of a training run, with the checkpoint to use
+A_RUN = ("config.toml", "state")  # what every training run has
 
 RuntimeName = Literal["auto", "torch", "onnx"]
 
@@ -97,6 +98,11 @@ def model_directory(directory: Path | str | None) -> Path:
         final = place / FINAL
         if (final / CHECKPOINT_METADATA).is_file():
             return final
+        if all((place / name).exists() for name in A_RUN):
+            raise CheckpointError(
+                f"{place} is a training run without a final model: "
+                "rerun `pcfgnat train` to finish it, or name one of its checkpoints"
+            )
     return place
 
 
