@@ -1,14 +1,17 @@
 """The model that comes with the package: small, attributed, and able to translate."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from pcfgnat.checkpoints.checkpoint import WEIGHTS, Checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.cli.extras import missing_extra
 from pcfgnat.runtimes.onnx import Exported
-from pcfgnat.translator import Translator, bundled_model
+from pcfgnat.translator import Translator, bundled_model, loading
+from pcfgnat.translator.facts import model_facts
 
 MEGABYTE = 2**20
 
@@ -27,16 +30,43 @@ def test_is_small() -> None:
     assert sum(path.stat().st_size for path in shipped()) < 20 * MEGABYTE
 
 
-def test_does_without_weights_for_torch(tmp_path: Path) -> None:
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The bundled model as a wheel has it."""
     for path in shipped():
         copy = tmp_path / path.relative_to(bundled_model())
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
-    assert Translator.load(tmp_path)("I am tired.").text == Translator.load()("I am tired.").text
+    return tmp_path
+
+
+def test_does_without_weights_for_torch(installed: Path) -> None:
+    assert Translator.load(installed)("I am tired.").text == Translator.load()("I am tired.").text
     with pytest.raises(
-        CheckpointError, match=r"has no model.safetensors for torch, only an exported model: "
+        CheckpointError, match=r"has no model.safetensors for torch, only an exported model: run it on onnx"
     ):
-        Translator.load(tmp_path, runtime="torch")
+        Translator.load(installed, runtime="torch")
+
+
+def test_is_described_without_weights_for_torch(installed: Path) -> None:
+    facts = model_facts(installed)
+    assert (facts["network"], facts["exported for"]) == ("pcfg", "onnxruntime")
+    assert facts["languages"] == {"source": "en", "target": "de"}
+
+
+@pytest.mark.parametrize("installed_too", ["torch", ""])
+def test_names_the_extra_that_runs_it(
+    installed: Path, installed_too: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr(loading, "onnxruntime_is_installed", lambda: False)
+    if not installed_too:
+        monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError) as raised:
+        Translator.load(installed)
+    assert missing_extra("translate", raised.value) == (
+        "`pcfgnat translate` needs onnxruntime: pip install 'pcfgnat[onnx]'"
+    )
 
 
 def test_says_what_it_is() -> None:

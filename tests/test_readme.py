@@ -1,5 +1,6 @@
 """What the documents say must be so."""
 
+import argparse
 import re
 import runpy
 import shlex
@@ -8,27 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pcfgnat.cli import main
+from pcfgnat.cli import _parser, main
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "docs/LOG.md",
-    "docs/analysis.md",
-    "docs/benchmarks.md",
-    "docs/decoding.md",
-    "docs/onnx.md",
-    "docs/pictures.md",
-    "docs/reference/settings.md",
-    "docs/results.md",
-    "docs/scaling.md",
-    "docs/server.md",
-    "docs/trust.md",
-    "docs/tutorial.md",
-    "src/pcfgnat/structures/rhpcfg/README.md",
-]
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "docs/**/*.md", "src/pcfgnat/*/rhpcfg/README.md")
+    for path in ROOT.glob(pattern)
+)
 
 
 def read(document: str) -> str:
@@ -51,8 +39,33 @@ def examples() -> list[tuple[str, str]]:
     ]
 
 
+def commands() -> list[tuple[str, str]]:
+    """Every `pcfgnat …` in a shell block or an example of `--help`, with the document that has it."""
+    texts = [(document, text) for document in DOCUMENTS for kind, text in blocks(document) if kind == "sh"]
+    texts += [(name, parser.epilog) for name, parser in _subparsers().items() if parser.epilog]
+    found = []
+    for place, text in texts:
+        for line in text.replace("\\\n", " ").splitlines():
+            line = re.sub(r"\s+\(.*\)$|\s{2,}on a running cluster$", "", line)  # remarks
+            parts = [part.split(">")[0].strip() for part in re.split(r"&&|\|", line) if "…" not in part]
+            found += [(place, part) for part in parts if re.match(r"pcfgnat [a-z]", part)]
+    return found
+
+
+def _subparsers() -> dict[str, argparse.ArgumentParser]:
+    (action,) = (each for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
 def test_readme_has_an_example() -> None:
     assert examples()
+
+
+@pytest.mark.parametrize(("place", "command"), commands())
+def test_commands_are_understood(place: str, command: str) -> None:
+    arguments = shlex.split(command, comments=True)[1:]
+    options = _parser().parse_args(arguments)
+    assert options.command == arguments[0], place
 
 
 @pytest.mark.parametrize(("code", "output"), examples())

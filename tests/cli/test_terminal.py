@@ -167,6 +167,7 @@ def test_a_shell_completes_commands_recipes_and_settings(tmp_path: Path) -> None
     assert completions("pcfgnat train c", tmp_path) == ["cmlm", "cmlmc", "ctc", "ctc_glancing", "cat.toml"]
     assert completions("pcfgnat train pcfg optimiser.w", tmp_path) == ["optimiser.warm_up="]
     assert "--vocabulary-size" in completions("pcfgnat prepare --vo", tmp_path)
+    assert completions("pcfgnat translate --decode m", tmp_path) == ["mbr", "mask-predict"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

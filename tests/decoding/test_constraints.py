@@ -13,6 +13,7 @@ from pcfgnat.decoding.constraints import (
     Clause,
     Constraints,
     admitted_tokens,
+    automaton_of,
     constraining,
     multiplied,
 )
@@ -263,8 +264,22 @@ def test_tables_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     grammars = grammar_of(1, [4]).grammars(None)
     search = ConstrainedSearch.of(grammars, 0, 6, ())
     assert search.max_states == 4096
-    monkeypatch.setattr("pcfgnat.grammar.constrained.MAX_NUMBERS", 4 * 4 * 7 * 10)
+    one_state = 4 * 4 * 7
+    monkeypatch.setattr("pcfgnat.grammar.constrained.USUAL_NUMBERS", one_state * 300)
+    assert search.max_states == 300
+    monkeypatch.setattr("pcfgnat.grammar.constrained.USUAL_NUMBERS", one_state * 20)
+    assert search.max_states == 128  # few states are worth a larger table
+    monkeypatch.setattr("pcfgnat.grammar.constrained.MAX_NUMBERS", one_state * 10)
+    monkeypatch.setattr("pcfgnat.grammar.constrained.USUAL_NUMBERS", one_state)
     assert search.max_states == 10
+
+
+def test_automata_that_are_kept_are_few() -> None:
+    """A server sees other numbers and phrases in every request."""
+    for number in range(300):
+        multiplied((Clause("require", f"{number:03}"),), SURFACES, 4096)
+    assert multiplied.cache_info().currsize == 16
+    assert automaton_of.cache_info().currsize <= 256
 
 
 def test_a_source_gets_what_its_terms_ask_for() -> None:

@@ -96,7 +96,17 @@ def test_the_weight_of_rescore_is_tuned_before_beta(world: World) -> None:
 def test_values_of_beta() -> None:
     assert parse_betas("0.5:1:0.25") == [0.5, 0.75, 1.0]
     assert parse_betas("1,1.2") == [1.0, 1.2]
-    for text, message in (("a:b", "must look like"), ("1:0:0.1", "must go up"), ("0:1:0", "must go up")):
+    for text, message in (
+        ("a:b", "must look like"),
+        ("0:1", "must look like"),
+        ("1:0:0.1", "must go up"),
+        ("0:1:0", "must go up"),
+        ("0:1:1e-9", "must have at most 1000 values"),
+        ("0:1:1e-320", "must have at most 1000 values"),
+        ("0:1e9:1", "must stay in -100 … 100"),
+        ("1,nan", "must stay in -100 … 100"),
+        ("-inf", "must stay in -100 … 100"),
+    ):
         with pytest.raises(ValueError, match=message):
             parse_betas(text)
 

@@ -25,7 +25,7 @@ Table = dict[str, Any]
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Exports that are as they should be, by name."""
     place = tmp_path_factory.mktemp("originals")
-    for name in ("depth 0", "depth 1", "dag", "ctc", "slots"):
+    for name in ("depth 0", "depth 1", "dag", "ctc", "slots", "autoregressive", "hybrid"):
         export_onnx(save_model(place / f"{name} checkpoint", name), place / name)
     export_onnx(place / "depth 1 checkpoint", place / "int8", ExportSettings(int8=True))
     return place
@@ -201,6 +201,11 @@ def test_what_is_no_table(copied: Callable[[str], Path], content: bytes) -> None
         ("slots", "encoder.onnx", "length"),
         ("slots", "encoder.onnx", "keys_values"),
         ("slots", "decoder.onnx", "states"),
+        ("autoregressive", "encoder.onnx", "keys_values"),
+        ("autoregressive", "decoder.onnx", "states"),
+        ("hybrid", "encoder.onnx", "keys_values"),
+        ("hybrid", "network.onnx", "chain"),
+        ("hybrid", "decoder.onnx", "states"),
     ],
 )
 def test_graphs_of_renamed_outputs(copied: Callable[[str], Path], name: str, file: str, output: str) -> None:
@@ -214,6 +219,48 @@ def test_graphs_of_renamed_outputs(copied: Callable[[str], Path], name: str, fil
     path.write_bytes(graph.SerializeToString())
     altered(directory, lambda metadata: None)
     refused(directory, rf"{file} must have the output {output}, got .*renamed")
+
+
+def endless() -> onnx.NodeProto:
+    """A loop of 2⁶³ - 1 turns."""
+    value = onnx.helper.make_tensor_value_info
+    types = onnx.TensorProto
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["on"], ["still_on"])],
+        "body",
+        [value("turn", types.INT64, []), value("on", types.BOOL, [])],
+        [value("still_on", types.BOOL, [])],
+    )
+    return onnx.helper.make_node("Loop", ["", "always"], [], body=body)
+
+
+def test_graphs_with_loops(copied: Callable[[str], Path]) -> None:
+    directory = copied("depth 1")
+    path = directory / "network.onnx"
+    graph = onnx.load(path, load_external_data=False)
+    graph.graph.initializer.append(onnx.helper.make_tensor("always", onnx.TensorProto.BOOL, [], [True]))
+    graph.graph.node.insert(0, endless())
+    path.write_bytes(graph.SerializeToString())
+    altered(directory, lambda metadata: None)
+    refused(directory, r"network.onnx must have no loops, branches or functions, got Loop")
+
+
+def test_graphs_with_functions(copied: Callable[[str], Path]) -> None:
+    directory = copied("depth 1")
+    path = directory / "network.onnx"
+    graph = onnx.load(path, load_external_data=False)
+    graph.functions.add(name="again", domain="own")
+    path.write_bytes(graph.SerializeToString())
+    altered(directory, lambda metadata: None)
+    refused(directory, r"network.onnx must have no loops, branches or functions, got a function")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x3a", b"\x3a\x7f\x0a", b"\x3b", b"\xff" * 12])
+def test_graphs_that_are_cut(copied: Callable[[str], Path], content: bytes) -> None:
+    directory = copied("dag")
+    (directory / "network.onnx").write_bytes(content)
+    altered(directory, lambda metadata: None)
+    refused(directory, r"network.onnx is not a graph that onnxruntime can run: ")
 
 
 def test_graphs_that_are_none(copied: Callable[[str], Path]) -> None:

@@ -236,7 +236,7 @@ def test_a_shortlist_is_learnt_if_wanted(settings: PrepareSettings, tmp_path: Pa
     with pytest.raises(TextError, match="is damaged: its sha256 must be"):
         prepared.verify()
     path.unlink()
-    with pytest.raises(TextError, match="is missing, though the report says that it was learnt"):
+    with pytest.raises(TextError, match="is missing, but according to the report it was learnt"):
         prepared.shortlist()
 
 
@@ -261,7 +261,7 @@ def test_damage_is_found(
     (out / "test").rename(out / "valid")
     with pytest.raises(TextError) as caught:
         prepared.corpus("valid")
-    message = f"{out / 'valid'} must have 20 pairs and 300 types, got 10 and 300"
+    message = f"{out / 'valid'} must have 20 pairs and 300 tokens, got 10 and 300"
     assert str(caught.value) == message
     SubwordTokenizer(b"a\n").save(out / "tokenizer")
     with pytest.raises(TextError) as caught:

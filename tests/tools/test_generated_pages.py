@@ -1,11 +1,12 @@
 """Generated documents are up to date."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from pcfgnat import structures
-from tools import api_reference
+from tools import api_reference, screenshots
 
 
 def test_the_api_reference_is_up_to_date() -> None:
@@ -26,3 +27,10 @@ def test_a_missing_name_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_reference, "CHAPTERS", chapters)
     with pytest.raises(ValueError, match=r"pcfgnat.structures.dag must define Tree"):
         api_reference.page()
+
+
+def test_pictures_are_drawn_by_the_commands_that_the_page_shows(tmp_path: Path) -> None:
+    commands = screenshots.drawing_commands(tmp_path)
+    shown = re.findall(r"\]\(pictures/([\w.-]+)\)", screenshots.PAGE.read_text(encoding="utf-8"))
+    assert [Path(command[-1]).name for command in commands] == shown
+    assert all(command[0] == "draw" for command in commands)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html import unescape
 
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcfgnat.checkpoints.metadata import DecodingDefaults
+from pcfgnat.grammar.decoding import Grammars
+from pcfgnat.runtimes.base import Sources
 from pcfgnat.text import LearnSettings, SentencePieceTokenizer
 from pcfgnat.translator import TranslateOptions, Translator
 from pcfgnat.translator.markup import Mark, Passage, passages_of
+from pcfgnat.translator.nesting import elements_of
 from pcfgnat.translator.placing import Opposites, placed
 from tests.translator.echo import Echo
 
@@ -61,6 +65,81 @@ def bundled() -> Translator:
 def test_documents(bundled: Translator, document: str, expected: str) -> None:
     found = bundled(document)
     assert (found.source, found.text) == (document, expected)
+
+
+class Mirror(Echo):
+    """Writes the words of its source from the last to the first."""
+
+    def grammars(self, sources: Sources) -> Iterator[tuple[Sequence[int], Grammars]]:
+        """Yield all sources at once."""
+        return super().grammars([[own[0], *reversed(own[1:-1]), own[-1]] for own in sources])
+
+
+@cache
+def mirror() -> Translator:
+    """A model of words of one letter, each a token."""
+    words = "abcdefgh"
+    sentences = [" ".join(words[i:] + words[:i]) for i in range(8)] * 20
+    tokenizer = SentencePieceTokenizer.learn(sentences, LearnSettings(vocabulary_size=21))
+    assert tokenizer.pieces(tokenizer.encode("b a"))[1:-1] == ["▁b", "▁a"]
+    return Translator(Mirror(50, 21), tokenizer, DecodingDefaults("viterbi"), HTML)
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("a <b>b</b> c d", "d c <b>b</b> a"),
+        ("a <b>b</b> c <i>d</i> e", "e <i>d</i> c <b>b</b> a"),
+        ("a <b>b <i>c</i></b> d", "d <b><i>c</i> b</b> a"),
+        ("a <b>b c</b> d", "d <b>c b</b> a"),
+        ("a <img src=x>b c", "<img src=x>c b a"),  # before the part that follows it
+        ("a <i></i> <b>b</b> c", "c <b>b</b> a<i></i>"),
+        ("a <b>b</b> <!-- x --> c", "<!-- x -->c <b>b</b> a"),
+        ("a <b>b <i>c</b></i> d", "d <b>c <i>b</b></i> a"),  # not nested: in their order
+    ],
+)
+def test_tags_follow_their_words(document: str, expected: str) -> None:
+    assert mirror()(document).text == expected
+
+
+def test_tags_follow_words_of_a_trained_model(bundled: Translator) -> None:
+    found = bundled("I have <b>bought</b> a <i>new</i> car.").text
+    assert re.search(r"<i>neue\w*</i> .* <b>gekauft</b>", found), found
+
+
+def test_tags_follow_their_words_in_every_alternative(bundled: Translator) -> None:
+    several = bundled.with_options(TranslateOptions(format="html", results=2))
+    for candidate in several("I have <b>bought</b> a new car.").candidates:
+        assert "<b>gekauft</b>" in candidate.text
+
+
+def test_many_tags_cost_no_more_runs_of_the_network() -> None:
+    few, many = "one <b>two</b> " * 4, "one <b>two</b> " * 40
+    for document, runs in ((few, 2), (many, 1)):
+        translator = echo(200)
+        translator.runtime.batches.clear()  # type: ignore[attr-defined]
+        assert _squeezed(translator(document).text) == _squeezed(document)
+        assert len(translator.runtime.batches) == runs  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("html", "found"),
+    [
+        (["<b>", "</b>"], [("b", (1, 2), False, False)]),
+        (["</b>"], [("b", (0, 1), True, False)]),
+        (["<b>"], [("b", (1, 2), False, True)]),
+        (["<i>", "</i>", "</b>"], [("b", (0, 3), True, False)]),
+        (["<img src='</b>'>", "<b>", "</b>"], [("img", (1, 1), False, False), ("b", (2, 3), False, False)]),
+        (["<b>", "<i>", "</b>", "</i>"], None),
+    ],
+)
+def test_elements(html: list[str], found: list[tuple[str, tuple[int, int], bool, bool]] | None) -> None:
+    marks = [Mark("close" if tag.startswith("</") else "open", tag, 0) for tag in html]
+    elements = elements_of(marks)
+    if elements is None:
+        assert found is None
+    else:
+        assert [(own.name, own.parts, own.begun, own.open_ended) for own in elements] == found
 
 
 def test_a_name_keeps_its_tags_where_the_order_of_words_changes(bundled: Translator) -> None:

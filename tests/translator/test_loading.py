@@ -60,6 +60,15 @@ def test_a_run_directory_is_a_model(checkpoint: Path, tmp_path: Path) -> None:
     assert model_directory(checkpoint / "onnx") == checkpoint / "onnx"
 
 
+def test_an_unfinished_run_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").touch()
+    (tmp_path / "state").mkdir()
+    with pytest.raises(
+        CheckpointError, match="is a training run without a final model: rerun `pcfgnat train`"
+    ):
+        Translator.load(tmp_path)
+
+
 def test_a_job_is_all_that_a_translation_depends_on(checkpoint: Path) -> None:
     opened = Checkpoint.open(checkpoint)
     common = {

@@ -116,7 +116,7 @@ def _changes(name: str, value: Any) -> list[str]:
     if name != GLANCING:
         return [f"{SHORT.get(name, name)}={'none' if value is None else json.dumps(value)}"]
     if value not in ("on", "off", True, False):
-        raise ConfigError(f"glancing must be on (as the config says) or off, got {value!r}")
+        raise ConfigError(f"glancing must be on (that of the recipe) or off, got {value!r}")
     return [] if value in ("on", True) else [f"{key}={json.dumps(zero)}" for key, zero in NO_GLANCING.items()]
 
 

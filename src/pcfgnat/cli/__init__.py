@@ -38,7 +38,7 @@ DESCRIPTION = """\
 Parallel translation with right-heavy probabilistic context-free grammars.
 
   echo "Hello." | pcfgnat translate        translate with the bundled model
-  pcfgnat prepare … && pcfgnat train …     make a model of your own
+  pcfgnat prepare … && pcfgnat train …     train your own model
   pcfgnat COMMAND --help                   describe a command and its options
 """
 COMMANDS = (

@@ -13,7 +13,7 @@ An axis is a setting of the recipe with its values, such as optimiser.rate=1e-3,
 
   lambda=1,2           λ, main-chain nodes (or vertices, or slots) for each source token
   l=0,1,2              depth of the prefix trees
-  glancing=on,off      as the recipe says, or none
+  glancing=on,off      that of the recipe, or none
   data=DIR,DIR         what to train on, such as raw and distilled text
   decode=…, length_penalty=…   ways to decode: these need no further training
 
@@ -47,14 +47,14 @@ def add_command(commands: Commands) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="where the runs and the results go (default: as the grid says)",
+        help="where the runs and the results go (default: output of the grid)",
     )
     parser.add_argument(
         "--test", type=Path, metavar="DIR",
         help="prepared data whose test part all cells are judged on (default: the data of each cell)",
     )  # fmt: skip
     parser.add_argument("--limit", type=positive, metavar="N", help="only its first N sentences")
-    group = parser.add_argument_group("machine, for decoding; the config says what training uses")
+    group = parser.add_argument_group("machine, for decoding; training uses the settings of the recipe")
     group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (default: cpu)")
     group.add_argument(
         "--threads", type=positive, metavar="N", help="cores to use (default: what torch chooses)"
@@ -71,4 +71,4 @@ def run(options: argparse.Namespace) -> None:
     print(ablation_report(grid, outcomes).text)
     notice(f"written to {grid.output}: ablation.md, .csv, .json and .png")
     if not any(outcome.status == "done" for outcome in outcomes):
-        raise ValueError("no cell came to its end; the table says why")
+        raise ValueError("no run finished; see the table")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pcfgnat.evaluation import EvaluationSet
 
 DESCRIPTION = """\
-Look into trained models. Each analysis prints tables in Markdown and, with --output, writes them there with a
+Analyse trained models. Each analysis prints tables in Markdown and, with --output, writes them there with a
 picture and all figures as JSON: NAME.md, NAME.png, NAME.json.
 """
 CONCENTRATION = """\
@@ -36,7 +36,7 @@ example:
 
 def add_command(commands: Commands) -> None:
     """Describe the analyses and their options."""
-    summary = "look into the structures of trained models"
+    summary = "analyse the structures of trained models"
     parser = new_command(commands, "analyse", summary, DESCRIPTION, lambda _: parser.print_help())
     kinds = parser.add_subparsers(title="analyses", metavar="ANALYSIS", required=True)
     _analysis(kinds, "concentration", "share of the best structure", CONCENTRATION, _concentration)

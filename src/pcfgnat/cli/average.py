@@ -7,7 +7,7 @@ from pcfgnat.cli.options import Commands, new_command
 
 DESCRIPTION = """\
 Average the weights of several checkpoints of one training: usually better than the best of them.
-With --half, of one checkpoint too, the result takes half the space on the disk and loses next to nothing.
+With --half the result takes half the space, with almost no loss; this also works with a single checkpoint.
 """
 
 
@@ -21,7 +21,7 @@ def add_command(commands: Commands) -> None:
         "--length-penalty",
         type=float,
         metavar="B",
-        help="what the result translates with, as `evaluate --tune-on` finds",
+        help="default of the result, such as `evaluate --tune-on` finds",
     )
 
 

@@ -9,8 +9,8 @@ from pcfgnat.cli.options import Commands, new_command, positive
 
 DESCRIPTION = """\
 Measure how long trained models take to translate a test set, from text to text, and show BLEU beside the
-time. Each model runs in a separate process; they take turns, so that what disturbs the machine disturbs all
-of them. Use a quiet machine.
+time. Each model runs in a separate process; they take turns, so that disturbances affect all of them. Use an
+idle machine.
 
 A model is a checkpoint, an exported model or a CTranslate2 model. A checkpoint with an exported model inside
 runs on onnxruntime, as in `translate`; the report says what ran. NAME=DIR:HOW says how to decode: a
@@ -63,7 +63,7 @@ def add_command(commands: Commands) -> None:
         type=counts,
         default=[],
         metavar="N",
-        help="also latency by length: sentences of the test set of about so many tokens, such as 10,25",
+        help="also latency by length: sentences of the test set of about N tokens, such as 10,25",
     )
     add("--rounds", type=positive, default=10, metavar="N", help="turns of each model (default: 10)")
     add(

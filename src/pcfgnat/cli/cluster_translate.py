@@ -15,8 +15,8 @@ DESCRIPTION = """\
 Translate a corpus with a pool of workers on a Ray cluster, or let a teacher write training targets for it.
 
 The input is cut into shards; each is translated by one worker and appears whole in OUTPUT.shards, once,
-whatever dies on the way. The same command does what is missing. In the end all shards are put together
-in OUTPUT, in order, line for line. Model, input and output must have the same paths on all machines.
+whatever fails on the way; rerun the command to complete the rest. In the end all shards are joined in
+OUTPUT, in order, line for line. Model, input and output must have the same paths on all machines.
 Needs the extra `ray`.
 """
 EXAMPLE = """\
@@ -39,7 +39,9 @@ def add_command(commands: Commands) -> None:
         "--pieces", action="store_true", help="write subwords, as text that is split has them"
     )
     group = parser.add_argument_group("cluster")
-    group.add_argument("--workers", type=positive, default=1, metavar="N", help="models at work (default: 1)")
+    group.add_argument(
+        "--workers", type=positive, default=1, metavar="N", help="number of models that run (default: 1)"
+    )
     group.add_argument(
         "--address", metavar="HOST:PORT", help="of a Ray cluster, or auto (default: start one)"
     )

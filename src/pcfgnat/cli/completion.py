@@ -82,3 +82,11 @@ def _keys(data: Mapping[str, Any], where: str = "") -> Iterator[str]:
             yield from _keys(value, f"{where}{name}.")
         else:
             yield f"{where}{name}"
+
+
+def complete_strategies(prefix: str, **_: object) -> list[str]:
+    """Return the strategies that begin so; which of them a model has is not known before it is loaded."""
+    from pcfgnat.decoding import STRATEGIES
+
+    names = dict.fromkeys(strategy.name for strategy in STRATEGIES)
+    return [name for name in names if name.startswith(prefix)]

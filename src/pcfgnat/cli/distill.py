@@ -33,7 +33,7 @@ example:
 
 def add_command(commands: Commands) -> None:
     """Describe the command's options."""
-    parser = new_command(commands, "distill", "let a teacher write training targets", DESCRIPTION, run)
+    parser = new_command(commands, "distill", "write training targets with a teacher", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="the teacher's checkpoint")
     source = parser.add_mutually_exclusive_group(required=True)

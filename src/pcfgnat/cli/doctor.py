@@ -23,7 +23,7 @@ PACKAGES = ("torch", "triton", "numba", "numpy", "onnxruntime", "onnx", "ctransl
 
 def add_command(commands: Commands) -> None:
     """Describe the command's options."""
-    parser = new_command(commands, "doctor", "report what this installation can do", DESCRIPTION, run)
+    parser = new_command(commands, "doctor", "describe this installation", DESCRIPTION, run)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

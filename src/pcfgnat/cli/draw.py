@@ -49,7 +49,7 @@ def add_command(commands: Commands) -> None:
     """Describe the command's options."""
     parser = new_command(commands, "draw", "draw parse trees", DESCRIPTION, run)
     parser.epilog = EXAMPLE
-    parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate and draw")
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="text to translate and draw")
     parser.add_argument("--model", type=Path, metavar="DIR", help="a checkpoint (default: the bundled model)")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="lines of `translate --json` instead of texts; - is stdin"
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     if bool(options.texts) == (options.json is not None):
         raise ValueError(f"either texts or --json must be given, got {'both' if options.texts else 'none'}")
     if options.lattice and (options.json is not None or options.results > 1):
-        raise ValueError("--lattice needs texts, and goes without --json and --results")
+        raise ValueError("--lattice needs texts, without --json and --results")
     if options.lattice:
         items = list(_lattices(options))
     elif options.json is not None:

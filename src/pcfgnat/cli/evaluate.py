@@ -26,7 +26,7 @@ words, speed; also BLEU of tokenised text where the text is tokenised already.
 
 A SYSTEM is a checkpoint directory or a file with one translation per line; NAME=PATH gives it a name. Several
 systems are compared with the first one by paired bootstrap. A sweep varies β; models that find the best
-sentence of every length do that for the price of one decoding.
+sentence of every length do that with a single decoding.
 """
 EXAMPLE = """\
 examples:
@@ -44,7 +44,7 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "evaluate", "score and compare systems", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     add = parser.add_argument
-    add("systems", nargs="*", metavar="SYSTEM", help="what to judge (default: the bundled model)")
+    add("systems", nargs="*", metavar="SYSTEM", help="systems to score (default: the bundled model)")
     add = parser.add_argument_group("test set: either --data, or --reference with --source").add_argument
     add("--data", type=Path, metavar="DIR", help="the output of `pcfgnat prepare`")
     add("--split", choices=("valid", "test"), default="test", help="which part of it (default: test)")

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from pcfgnat.text.shortlist import Shortlist
 
 DESCRIPTION = """\
-Write a one-pass model as a directory that translates without torch, on onnxruntime and compiled kernels:
+Write a model as a directory that translates without torch, on onnxruntime and compiled kernels:
 `translate`, `evaluate` and `Translator.load` take it like a checkpoint. Written to the directory
 `onnx` inside the checkpoint, it is used instead of the checkpoint itself wherever onnxruntime is installed.
 
 With --shortlist, the output layer looks only at target words that the source makes likely. They are learnt
-from the training data, here unless `prepare --shortlist` has done it, and the BLEU that they cost on the
-validation data is measured: they are used by default if that is 0.1 at most.
+from the training data, unless `prepare --shortlist` has done so, and their cost in BLEU is measured on the
+validation data: they are used by default if it is at most 0.1.
 """
 EXAMPLE = """\
 examples:
@@ -33,7 +33,9 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "export", "write a model that runs without torch", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="where to (default: CHECKPOINT/onnx)")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="directory to write (default: CHECKPOINT/onnx)"
+    )
     parser.add_argument(
         "--int8",
         action="store_true",

@@ -9,15 +9,14 @@ from typing import Any
 from pcfgnat.cli.options import Commands, new_command
 
 DESCRIPTION = """\
-Print what a checkpoint or an exported model is: network, size, languages, settings, how it translates, how
-it was trained. Its files are read whole and checked against their checksums. Of a prepared directory the
-counts are printed.
+Describe a checkpoint or an exported model: network, size, languages, settings, decoding and training. All of
+its files are checked against their checksums. For a prepared directory, print its counts.
 """
 
 
 def add_command(commands: Commands) -> None:
     """Describe the command's options."""
-    parser = new_command(commands, "info", "describe a checkpoint or prepared data", DESCRIPTION, run)
+    parser = new_command(commands, "info", "describe a model or prepared data", DESCRIPTION, run)
     parser.add_argument(
         "directory",
         type=Path,

@@ -50,15 +50,18 @@ def add_verbosity(parser: argparse.ArgumentParser, default: object) -> None:
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Add what is said about the search for a translation."""
+    """Add options about the search for a translation."""
+    from pcfgnat.cli.completion import complete_strategies, completed_by  # which imports this module
+
     group = parser.add_argument_group("decoding")
-    group.add_argument(
+    strategy = group.add_argument(
         "--decode",
         metavar="STRATEGY",
         help="as the model allows: viterbi, joint-viterbi, lookahead, mbr, greedy, sample, beam, "
-        "mask-predict, update-all, easy-first, imputation, verify, rescore; settings behind a colon: "
+        "mask-predict, update-all, easy-first, imputation, verify, rescore; settings after a colon: "
         "beam:size=8 (default: the model's)",
     )
+    completed_by(strategy, complete_strategies)
     group.add_argument(
         "--length-penalty",
         type=float,

@@ -33,8 +33,8 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "prepare", "make training data from parallel text", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     parser.add_argument("--train", nargs="+", required=True, metavar="PAIR", help="one or several corpora")
-    parser.add_argument("--valid", metavar="PAIR", help="text to choose models by")
-    parser.add_argument("--test", metavar="PAIR", help="text to judge models by")
+    parser.add_argument("--valid", metavar="PAIR", help="text to select models by")
+    parser.add_argument("--test", metavar="PAIR", help="text to score models on")
     parser.add_argument(
         "--source", default="", metavar="LANG", help="language and suffix of the source, e.g. en"
     )
@@ -45,7 +45,7 @@ def add_command(commands: Commands) -> None:
     parser.add_argument(
         "--shortlist",
         action="store_true",
-        help="also learn which words a source makes likely, so that `export --shortlist` need not",
+        help="also learn the words that a source makes likely, so that `export --shortlist` need not",
     )
     _add_tokenizer_options(parser)
     _add_cleaning_options(parser)
@@ -142,7 +142,7 @@ def _pair(name: str, options: argparse.Namespace) -> "TextPair":
     if comma:
         return TextPair(Path(source), Path(target))
     if not options.source or not options.target:
-        raise ValueError(f"{name!r} must be FILE,FILE, or --source and --target must say how the files end")
+        raise ValueError(f"{name!r} must be FILE,FILE, or a prefix with --source and --target as suffixes")
     return TextPair.from_prefix(name, options.source, options.target)
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Translate for other programs and for people: an API (its documentation is at /docs), and a page that shows
-translations and their trees. Requests that come at the same time are translated together. SIGTERM and Ctrl-C
-let the server finish what it has accepted.
+translations and their trees. Concurrent requests are translated together. On SIGTERM and Ctrl-C the
+server finishes the requests that it has accepted.
 """
 EXAMPLE = """\
 examples:
@@ -80,7 +80,7 @@ def _add_load_options(parser: argparse.ArgumentParser) -> None:
         help="milliseconds that a text waits for others to join it (default: 5)",
     )
     group.add_argument(
-        "--timeout", type=float, metavar="S", help="seconds until a request is given up (default: 30)"
+        "--timeout", type=float, metavar="S", help="seconds until a request fails (default: 30)"
     )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Translate the arguments, a file or stdin, line by line, the sentences of a line one by one. Order, empty lines
-and line breaks stay. A sentence that is too long for the model is cut, and a notice says so.
+and line breaks stay. A sentence that is too long for the model is translated in pieces, with a notice.
 
 From --input FILE to --output FILE, rerun an interrupted command to resume, even after kill -9. To start over,
 delete FILE.progress.toml beside the output.
@@ -48,7 +48,7 @@ def add_command(commands: Commands) -> None:
     parser = new_command(commands, "translate", "translate text", DESCRIPTION, run)
     parser.epilog = EXAMPLE
     add = parser.add_argument
-    add("texts", nargs="*", metavar="TEXT", help="what to translate, instead of stdin")
+    add("texts", nargs="*", metavar="TEXT", help="text to translate, instead of stdin")
     add("--model", type=Path, metavar="DIR", help="a checkpoint (default: the bundled model)")
     add("--input", type=Path, metavar="FILE", help="a text to translate; .gz is unpacked")
     add(

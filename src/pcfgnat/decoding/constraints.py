@@ -177,7 +177,7 @@ class Satisfying:
         return [best, *others]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)  # one may take megabytes, and a server sees many
 def multiplied(
     clauses: tuple[Clause, ...], surfaces: Surfaces, max_states: int
 ) -> tuple[ClassAutomaton, tuple[Clause, ...]]:
@@ -209,13 +209,13 @@ def multiplied(
     raise DecodingError(f"{len(clauses)} constraints must need at most {max_states} states, got more")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _in_order(phrases: tuple[str, ...], surfaces: Surfaces) -> ClassAutomaton:
     """Return the automaton of texts that have all phrases in this order; without any, all texts do."""
     return contains(phrases, surfaces)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)  # 8 bytes for each token of the vocabulary
 def automaton_of(clause: Clause, surfaces: Surfaces) -> ClassAutomaton:
     """Return the automaton of one clause."""
     if clause.kind == "prefix":

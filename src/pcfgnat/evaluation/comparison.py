@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pcfgnat.decoding import Rescore, strategy_text
+from pcfgnat.decoding.base import MAX_LENGTH_PENALTY
 from pcfgnat.evaluation.evaluation_set import EvaluationSet, read_translations
 from pcfgnat.evaluation.judging import Judged, Progress, judge_lines, judge_model, silent, swept, weighed
 from pcfgnat.evaluation.report import Report, SweepPoint, WeightPoint
@@ -12,6 +13,7 @@ from pcfgnat.evaluation.scores import Measures, compare, measures_for
 from pcfgnat.translator import Translator, describe_model, model_directory
 
 AUTOMATIC_BETAS = "0.6:1.6:0.1"
+MAX_SWEEP = 1000
 WEIGHTS = tuple(tenth / 10 for tenth in range(11))
 
 Systems = Mapping[str, Path | None]  # by name: a checkpoint, a file of translations, or the bundled model
@@ -84,15 +86,23 @@ def choose_measures(
 def parse_betas(text: str) -> list[float]:
     """Read `0.8:1.6:0.1` or `0.8,1,1.2`."""
     try:
-        if ":" not in text:
-            return [float(part) for part in text.split(",")]
-        low, high, step = (float(part) for part in text.split(":"))
+        numbers = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError as error:
         raise ValueError(f"--sweep must look like 0.8:1.6:0.1 or 0.8,1,1.2, got {text!r}") from error
+    if not all(abs(number) <= MAX_LENGTH_PENALTY for number in numbers):  # nor NaN
+        limit = f"{MAX_LENGTH_PENALTY:g}"
+        raise ValueError(f"--sweep must stay in -{limit} … {limit}, got {text!r}")
+    if ":" not in text:
+        return numbers
+    if len(numbers) != 3:
+        raise ValueError(f"--sweep must look like 0.8:1.6:0.1 or 0.8,1,1.2, got {text!r}")
+    low, high, step = numbers
     if not (step > 0 and low <= high):
         raise ValueError(f"--sweep must go up from A to B in steps of more than 0, got {text!r}")
-    count = int((high - low) / step + 1e-6) + 1
-    return [round(low + i * step, 10) for i in range(count)]
+    steps = (high - low) / step
+    if steps >= MAX_SWEEP:
+        raise ValueError(f"--sweep must have at most {MAX_SWEEP} values, got {text!r}")
+    return [round(low + i * step, 10) for i in range(int(steps + 1e-6) + 1)]
 
 
 def _target_language(systems: Systems) -> str:

@@ -13,7 +13,9 @@ from pcfgnat.grammar.lengths import LengthChooser
 from pcfgnat.grammar.search import Hypothesis
 
 MAX_STATES = 4096
-MAX_NUMBERS = 1 << 27  # of a table: a gibibyte
+USUAL_NUMBERS = 1 << 24  # of a table: 128 MiB, and about a fifth of a second
+FEW_STATES = 128  # for these a table may be larger
+MAX_NUMBERS = 1 << 27  # a gibibyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +46,10 @@ class ConstrainedSearch:
 
     @property
     def max_states(self) -> int:
-        """How many states an automaton may have, for the tables to fit into memory."""
+        """How many states an automaton may have, for the tables to fit into memory and to be filled soon."""
         rules = self.rules
         numbers = rules.chain_length * (rules.plan.states + 1) * (self.limit + 1)
-        return min(MAX_STATES, MAX_NUMBERS // numbers)
+        return min(MAX_STATES, max(USUAL_NUMBERS // numbers, min(FEW_STATES, MAX_NUMBERS // numbers)))
 
     def best(
         self,

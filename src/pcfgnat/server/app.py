@@ -121,7 +121,7 @@ def _add_api(app: FastAPI, service: Service, access: Access) -> None:
         summary="Translate texts",
     )
     async def translate(wanted: TranslateBody, request: Request) -> Response:
-        """Translate one text or several. Requests that come at the same time are worked on together."""
+        """Translate one text or several. Concurrent requests are translated together."""
         if isinstance(wanted, LibreRequest):
             require_key(request, wanted.api_key)
             return JSONResponse(await service.translate_like_libre(wanted, request))
@@ -136,13 +136,13 @@ def _add_api(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.get("/models", response_model=Models, summary="List the models")
     async def models() -> Response:
-        """Return which models there are and what they can do; the first is the default."""
+        """Return all models and their strategies; the first is the default."""
         known = Models(models=[model.facts for model in service.models.values()])
         return JSONResponse(known.model_dump())
 
     @app.get("/healthz", response_model=Health, summary="Health check")
     async def healthz() -> Response:
-        """Answer as soon as requests are taken."""
+        """Answer as soon as requests are accepted."""
         return JSONResponse({"status": "ok", "version": __version__})
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counters for Prometheus")
@@ -161,7 +161,7 @@ def _add_libretranslate(app: FastAPI, service: Service) -> None:
 
     @app.get("/health", response_model=Health, summary="Health check")
     async def health() -> Response:
-        """Answer as soon as requests are taken, under LibreTranslate's name for it."""
+        """Answer as soon as requests are accepted; LibreTranslate's name for it."""
         return JSONResponse({"status": "ok", "version": __version__})
 
 

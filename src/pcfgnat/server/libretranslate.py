@@ -43,8 +43,8 @@ class LibreRequest(BaseModel):
     q: Texts = Field(description="one text or several; lines of text are translated one by one")
     source: str = Field(max_length=20, description="code of its language, or auto")
     target: str = Field(max_length=20, description="code of the language to translate into")
-    format: Literal["text", "html"] = Field("text", description="of html, tags are kept in place")
-    alternatives: int = Field(0, ge=0, le=RESULTS - 1, description="how many more translations are wanted")
+    format: Literal["text", "html"] = Field("text", description="html: tags stay with their words")
+    alternatives: int = Field(0, ge=0, le=RESULTS - 1, description="number of further translations")
     api_key: str | None = Field(None, max_length=200)
 
 

@@ -46,25 +46,27 @@ class WantedConstraints(BaseModel):
 
     require: list[Phrase] = Field(default_factory=list, max_length=PHRASES, examples=[["Gebäude"]])
     forbid: list[Phrase] = Field(default_factory=list, max_length=PHRASES)
-    prefix: Literal[""] | Phrase = Field("", description="how translations begin; the last word may go on")
+    prefix: Literal[""] | Phrase = Field(
+        "", description="start of every translation; its last word may be incomplete"
+    )
     glossary: list[WantedTerm] = Field(
         default_factory=list, max_length=TERMS, description="required where the source has the term"
     )
     max_characters: int | None = Field(None, ge=1, le=TEXT_CHARACTERS)
-    strict: bool = Field(False, description="whether it is an error if not all can be kept")
+    strict: bool = Field(False, description="whether an unsatisfiable constraint is an error")
 
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
     model: str | None = Field(
-        None, max_length=100, description="one of those that GET /models lists; the first without it"
+        None, max_length=100, description="one of those listed by GET /models; default: the first"
     )
     strategy: str | None = Field(
         None,
         max_length=100,
         validation_alias=AliasChoices("strategy", "decode"),  # its name until 0.1, as of those below
-        description="one of the model's strategies; its own without it",
+        description="one of the model's strategies; default: the model's",
     )
     length_penalty: float | None = Field(
         None,
@@ -72,13 +74,13 @@ class _Request(BaseModel):
         ge=BETA[0],
         le=BETA[1],
         allow_inf_nan=False,
-        description="β of score / length^β: more for longer translations; the model's own without it",
+        description="β of score / length^β: larger for longer translations; default: the model's",
     )
     constraints: WantedConstraints | None = Field(
-        None, description="what translations must have and must not have"
+        None, description="phrases to require, to forbid and to start with"
     )
     keep: bool = Field(
-        True, description="whether numbers, addresses, tags, emoji and unknown characters survive"
+        True, description="whether to keep numbers, addresses, tags, emoji and unknown characters"
     )
 
 
@@ -91,27 +93,27 @@ class TranslateRequest(_Request):
         ge=1,
         le=RESULTS,
         validation_alias=AliasChoices("results", "nbest"),
-        description="how many translations of each text are wanted",
+        description="number of translations of each text",
     )
     split: bool = Field(
         True, description="whether sentences of a text are translated one by one; line breaks are kept"
     )
     format: Literal["text", "html"] = Field(
-        "text", description="html: what stands between tags is translated, and tags are kept in place"
+        "text", description="html: the text between tags is translated, and tags stay with their words"
     )
-    confidence: bool = Field(False, description="whether to say how sure the model is of each word")
-    trees: bool = Field(True, description="whether to send the parse trees; they come with pictures anyway")
+    confidence: bool = Field(False, description="whether to return the probability of each word")
+    trees: bool = Field(True, description="whether to return parse trees; always with pictures")
     draw: list[Drawing] = Field(
-        default_factory=list, max_length=2, description="pictures of the trees that are wanted"
+        default_factory=list, max_length=2, description="pictures of the trees to return"
     )
-    width: int = Field(960, ge=WIDTH[0], le=WIDTH[1], description="pixels that a picture may be wide")
+    width: int = Field(960, ge=WIDTH[0], le=WIDTH[1], description="greatest width of a picture in pixels")
 
 
 class ExplainRequest(_Request):
-    """Which text to look into."""
+    """A text to explain."""
 
     text: Text = Field(examples=["The weather is nice today."])
-    top: int = Field(5, ge=1, le=TOP, description="how many alternatives of every token and rule are wanted")
+    top: int = Field(5, ge=1, le=TOP, description="number of alternatives of every token and rule")
 
 
 class Node(BaseModel):
@@ -158,10 +160,12 @@ class Candidate(BaseModel):
     score: float | None = Field(description="log-probability, with the tree if there is one")
     pieces: list[str]
     tree: Tree | None = None
-    forced: list[int] = Field(default_factory=list, description="places of pieces that were asked for")
+    forced: list[int] = Field(
+        default_factory=list, description="places of the pieces that constraints require"
+    )
     verification: Verification | None = Field(None, description="of models that have a verifier")
-    svg: str | None = Field(None, description="the tree as a picture, if it was asked for")
-    latex: str | None = Field(None, description="the tree for LaTeX's forest package, if it was asked for")
+    svg: str | None = Field(None, description="the tree as a picture, if requested")
+    latex: str | None = Field(None, description="the tree for LaTeX's forest package, if requested")
     passes: list[list[str]] | None = Field(None, description="the pieces after each of several passes")
 
 
@@ -171,7 +175,7 @@ class Word(BaseModel):
     text: str
     confidence: float
     start: int = Field(description="its first piece")
-    stop: int = Field(description="the piece behind its last one")
+    stop: int = Field(description="the piece after its last one")
 
 
 class Translation(Candidate):
@@ -181,8 +185,8 @@ class Translation(Candidate):
     alternatives: list[Candidate] = Field(default_factory=list)
     parts: list["Translation"] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
-    unmet: list[str] = Field(default_factory=list, description="constraints that could not be kept")
-    words: list[Word] = Field(default_factory=list, description="if confidence was asked for")
+    unmet: list[str] = Field(default_factory=list, description="constraints that could not be satisfied")
+    words: list[Word] = Field(default_factory=list, description="if confidence was requested")
 
 
 class Timing(BaseModel):
@@ -228,7 +232,7 @@ class LatticeNode(BaseModel):
     main_chain: bool
     visited: bool
     word: str
-    reach: float = Field(description="probability that a derivation uses it, whatever the tokens")
+    reach: float = Field(description="probability that a derivation uses it, over all tokens")
     tokens: list[TokenChance]
     rules: list[RuleChance]
 
@@ -254,7 +258,7 @@ class ExplainResponse(BaseModel):
 
 
 class ModelCard(BaseModel):
-    """What the people who trained a model say about it; each may be empty."""
+    """The model card, by its authors; each part may be empty."""
 
     licence: str = ""
     data: str = ""
@@ -262,7 +266,7 @@ class ModelCard(BaseModel):
 
 
 class ModelFacts(BaseModel):
-    """A model that can be asked."""
+    """A model that requests can name."""
 
     name: str
     kind: str = Field(description="pcfg, dag, ctc, slots, autoregressive, hybrid or another network")
@@ -270,15 +274,15 @@ class ModelFacts(BaseModel):
     source: str = Field(description="code of the language that it reads, if known")
     target: str = Field(description="code of the language that it writes, if known")
     strategies: list[str]
-    strategy: str = Field(description="its own strategy")
-    length_penalty: float = Field(description="its own β")
+    strategy: str = Field(description="its default strategy")
+    length_penalty: float = Field(description="its default β")
     penalised_strategies: list[str] = Field(description="the strategies whose results depend on β")
-    max_source_tokens: int = Field(description="longer texts are cut")
+    max_source_tokens: int = Field(description="longer texts are translated in pieces")
     card: ModelCard = Field(default_factory=ModelCard)
 
 
 class RequestLimits(BaseModel):
-    """What a request may have at most."""
+    """Limits of a request."""
 
     text_characters: int = TEXT_CHARACTERS
     texts: int = TEXTS
@@ -293,14 +297,14 @@ class Models(BaseModel):
 
 
 class Health(BaseModel):
-    """The server is there and takes requests."""
+    """The server accepts requests."""
 
     status: Literal["ok"]
     version: str
 
 
 class Problem(BaseModel):
-    """Why there is no other answer."""
+    """The reason of a failure."""
 
     detail: str
     error: str = Field(description="the same, where LibreTranslate's clients look for it")

@@ -115,7 +115,7 @@ class GrowingFiles:
                 partial.replace(path)
             elif not path.exists():
                 raise ValueError(
-                    f"{path} is gone, but {self._record} says that it is complete; delete that to start over"
+                    f"{path} is missing, but complete according to {self._record}; delete that to start over"
                 )
             sync(path.parent)
         if self._replacing:

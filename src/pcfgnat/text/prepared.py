@@ -53,7 +53,7 @@ class SplitReport:
             parts += [f"{verb} {reason.replace('_', ' ')}: {count}" for reason, count in counts.items()]
         for name, side in (("source", self.source), ("target", self.target)):
             parts.append(
-                f"{name}: {side.tokens} tokens, {side.unknown} unknown, at most {side.longest} a sentence"
+                f"{name}: {side.tokens} tokens, {side.unknown} unknown, at most {side.longest} per sentence"
             )
         return "; ".join(parts)
 
@@ -110,7 +110,7 @@ class Prepared:
         if (len(corpus), corpus.vocabulary_size) != expected:
             found = f"{len(corpus)} and {corpus.vocabulary_size}"
             raise TextError(
-                f"{corpus.directory} must have {expected[0]} pairs and {expected[1]} types, got {found}"
+                f"{corpus.directory} must have {expected[0]} pairs and {expected[1]} tokens, got {found}"
             )
         return corpus
 
@@ -136,7 +136,7 @@ class Prepared:
             return None
         path = self.directory / SHORTLIST
         if not path.is_file():
-            raise TextError(f"{path} is missing, though the report says that it was learnt")
+            raise TextError(f"{path} is missing, but according to the report it was learnt")
         if (found := file_sha256(path)) != expected:
             raise TextError(f"{path} is damaged: its sha256 must be {expected}, got {found}")
         return Shortlist.load(path)

@@ -178,7 +178,7 @@ class Tokenizer(ABC):
             raise TextError(str(error)) from error
         if tokenizer.vocabulary_size != description.vocabulary_size:
             expected, size = description.vocabulary_size, tokenizer.vocabulary_size
-            raise TextError(f"{path} must have {expected} types, as {DESCRIPTION} says, got {size}")
+            raise TextError(f"{path} must have {expected} tokens by {DESCRIPTION}, got {size}")
         return tokenizer
 
     def _checked(self, ids: Iterable[SupportsIndex]) -> list[int]:

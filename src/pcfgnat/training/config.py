@@ -35,8 +35,8 @@ class TrainingError(ValueError):
 class BatchConfig:
     """Size of a step.
 
-    tokens:     at most so many tokens in a batch: pairs × longest sentence of either side, padding included
-    sentences:  at most so many sentence pairs in a batch; give tokens, sentences or both
+    tokens:     maximum number of tokens in a batch: pairs × longest sentence of either side, padding included
+    sentences:  maximum number of sentence pairs in a batch; set tokens, sentences or both
     window:     batches within which sentences are sorted by length: fewer are more random, more pad less
     accumulate: batches whose gradients are summed for one step
     """
@@ -107,8 +107,8 @@ class ValidationConfig:
 
     every:         steps between validations; once per epoch if neither this nor every_minutes is set
     every_minutes: minutes between validations, instead of every
-    sentences:     only the first so many sentences of the validation set; all if unset
-    patience:      stop after so many validations in a row without a better BLEU; never if unset
+    sentences:     number of sentences at the start of the validation set to use; all if unset
+    patience:      stop after this number of validations in a row without a better BLEU; never if unset
     keep:          best checkpoints to keep, and to average at the end
     batch:         sentences translated at a time
     tokenize:      sacreBLEU's tokenizer; auto depends on the target language, as in evaluate
@@ -143,8 +143,8 @@ class FaultsConfig:
     once there are 20, and at least 1 nat. Bad steps are counted in the log (`bad_steps`) and the sentences of
     the first 20 are kept in `faults/`.
 
-    spike_factor:  skip a step whose loss per target token exceeds so many recent medians; inf turns it off
-    max_bad_steps: end the run after so many skipped steps in a row
+    spike_factor:  skip a step whose loss per token exceeds this multiple of the recent median; inf: never
+    max_bad_steps: end the run after this number of skipped steps in a row
     """
 
     spike_factor: float = 5.0
@@ -200,9 +200,9 @@ class TrainConfig:
     objective:   what is minimised, and its settings
     batches:     size of a step
     seed:        of weights, order of sentences, dropout and glancing
-    steps:       end after so many steps; set at least one of steps, epochs and time_budget
-    epochs:      end after so many passes over the training text
-    time_budget: end after so many minutes, validation included but not that of the final average
+    steps:       number of steps after which to end; set at least one of steps, epochs and time_budget
+    epochs:      number of passes over the training text after which to end
+    time_budget: minutes after which to end, with validation but without that of the final average
     targets:     of sources that have several: all takes every pair by itself, mixture one target of each
                  source in each epoch, log_sum all of them as alternatives (likelihood only)
     warm_start:  checkpoint to take every weight from that fits; random weights if unset

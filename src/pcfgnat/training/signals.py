@@ -33,7 +33,7 @@ class StopSignals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
         self._restore()
-        self._say(f"{self.received.name}: saving after this step; a second one ends at once, without")
+        self._say(f"{self.received.name}: saving after this step; interrupt again to quit without saving")
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

@@ -22,7 +22,7 @@ def translate_into(
     render: Render,
     chunk_lines: int = 1024,
 ) -> Iterator[list[Translation]]:
-    """Translate all lines that are not there yet, and give them as they are written; then finish the files.
+    """Translate the missing lines and yield them as they are written; then finish the files.
 
     A crash costs the work of `chunk_lines` lines at most.
     """

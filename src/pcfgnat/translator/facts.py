@@ -8,7 +8,7 @@ from pcfgnat.config import to_dict
 from pcfgnat.decoding import strategies_of
 from pcfgnat.runtimes.onnx import Exported, onnx_runtime
 from pcfgnat.runtimes.onnx.exported import is_exported
-from pcfgnat.translator.loading import exported_for
+from pcfgnat.translator.loading import ONNX, exported_alone, exported_for
 
 if TYPE_CHECKING:
     from pcfgnat.checkpoints.checkpoint import Checkpoint
@@ -23,6 +23,8 @@ def model_facts(directory: Path) -> dict[str, Any]:
     """
     if is_exported(directory):
         return _exported(directory)
+    if exported_alone(directory):
+        return _exported(directory / ONNX)
     if find_spec("torch") is None:
         return _stored(directory)
     from pcfgnat.checkpoints.checkpoint import Checkpoint

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pcfgnat.checkpoints.formats import METADATA as CHECKPOINT_METADATA
 from pcfgnat.checkpoints.formats import load_metadata
 from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Metadata
+from pcfgnat.checkpoints.stored import WEIGHTS
 from pcfgnat.config import ConfigError
 from pcfgnat.runtimes.base import Latents, Runtime, Steps, Tables
 from pcfgnat.runtimes.onnx.base import OnnxOptions
@@ -25,6 +26,7 @@ from pcfgnat.text import Tokenizer
 BUNDLED = Path(__file__).parents[1] / "embedded" / "en-de"
 ONNX = "onnx"  # a directory in a checkpoint, with the same model exported
 FINAL = "final"  # a directory of a training run, with the checkpoint to use
+A_RUN = ("config.toml", "state")  # what every training run has
 
 RuntimeName = Literal["auto", "torch", "onnx"]
 
@@ -100,6 +102,11 @@ def model_directory(directory: Path | str | None) -> Path:
         final = place / FINAL
         if (final / CHECKPOINT_METADATA).is_file():
             return final
+        if all((place / name).exists() for name in A_RUN):
+            raise CheckpointError(
+                f"{place} is a training run without a final model: "
+                "rerun `pcfgnat train` to finish it, or name one of its checkpoints"
+            )
     return place
 
 
@@ -118,6 +125,11 @@ def exported_for(directory: Path, device: str = "cpu", runtime: RuntimeName = "a
     if runtime == "onnx":
         return inside
     return inside if device == "cpu" and onnxruntime_is_installed() else None
+
+
+def exported_alone(directory: Path) -> bool:
+    """Return whether a checkpoint has its exported model but no weights, as in a wheel of this package."""
+    return is_exported(directory / ONNX) and not (directory / WEIGHTS).exists()
 
 
 def load_model(
@@ -140,12 +152,15 @@ def load_model(
 
 
 def _load_checkpoint(directory: Path, device: str) -> Loaded:
-    from pcfgnat.checkpoints.checkpoint import WEIGHTS, Checkpoint
+    if exported_alone(directory):
+        if device == "cpu" and not onnxruntime_is_installed():
+            raise ModuleNotFoundError(f"{directory} runs on onnxruntime only", name="onnxruntime")
+        raise CheckpointError(
+            f"{directory} has no {WEIGHTS} for torch, only an exported model: run it on onnxruntime, on cpu"
+        )
+    from pcfgnat.checkpoints.checkpoint import Checkpoint
     from pcfgnat.runtimes.torch import torch_runtime
 
-    if is_exported(directory / ONNX) and not (directory / WEIGHTS).exists():
-        needed = "pip install 'pcfgnat[onnx]', and run it on cpu"
-        raise CheckpointError(f"{directory} has no {WEIGHTS} for torch, only an exported model: {needed}")
     checkpoint = Checkpoint.open(directory)
     metadata = checkpoint.metadata
     runtime = torch_runtime(checkpoint.network(device=device))

@@ -18,7 +18,11 @@ from pcfgnat.text.surfaces import UNSPACED, Surfaces
 from pcfgnat.translator.markup import Mark
 from pcfgnat.translator.translation import Candidate
 
-ATOM = re.compile(rf"{UNSPACED.pattern}|\w+?(?={UNSPACED.pattern})|\w+(?:['\u2019-]\w+)*|[^\w\s]")
+NUMBER, LETTERS = (
+    r"\d+(?:[.,:]\d+)*",
+    r"[^\W\d]+(?:['\u2019-][^\W\d]+)*",
+)  # apart: a note's number is not its word's
+ATOM = re.compile(rf"{UNSPACED.pattern}|\w+?(?={UNSPACED.pattern})|{NUMBER}|{LETTERS}|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def placed(source: str, translation: str, marks: Sequence[Mark], opposite: Oppos
     bounds = _bounds(source, translation, atoms, marks, opposite)
     html, position = "", 0
     for mark, bound in zip(marks, bounds, strict=True):
-        place = max(position, _between(source, translation, atoms, mark, bound))
+        place = max(position, character_of(source, translation, atoms, mark, bound))
         html += escape(translation[position:place], quote=False) + mark.html
         position = place
     return html + escape(translation[position:], quote=False)
@@ -99,7 +103,9 @@ def _with_room(bounds: Sequence[int], needed: Sequence[bool], most: int) -> list
     return room
 
 
-def _between(source: str, translation: str, atoms: Sequence[tuple[int, int]], mark: Mark, bound: int) -> int:
+def character_of(
+    source: str, translation: str, atoms: Sequence[tuple[int, int]], mark: Mark, bound: int
+) -> int:
     """Return the character before which a mark goes, joined to the same side as in the source."""
     before, after = source[: mark.place][-1:], source[mark.place : mark.place + 1]
     is_left = mark.kind == "close" if before.strip() and after.strip() else bool(before.strip())

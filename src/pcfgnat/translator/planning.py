@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pcfgnat.text import Tokenizer
 from pcfgnat.text.surfaces import Surfaces, surfaces_of
 from pcfgnat.text.unknown import unknown_note
+from pcfgnat.translator.influence import Influence
 from pcfgnat.translator.markup import Mark, Passage, passages_of
+from pcfgnat.translator.nesting import nested
 from pcfgnat.translator.placing import Opposites, opposites, placed
 from pcfgnat.translator.sentences import sentences_of
 from pcfgnat.translator.splitting import Extent, split_to_fit
@@ -117,8 +119,14 @@ class Job:
     longest: Extent
     document: tuple[str | _Spans, ...] | None = None
 
-    def joined(self, parts: Sequence[Translation], tokenizer: Tokenizer, limit: int) -> Translation:
-        """Put the translations of all pieces together."""
+    def joined(
+        self,
+        parts: Sequence[Translation],
+        tokenizer: Tokenizer,
+        limit: int,
+        influence: Influence | None = None,
+    ) -> Translation:
+        """Put the translations of all pieces together; tags follow the words that `influence` finds again."""
         if not parts:
             empty = Translation.empty(self.text)
             return empty if self.document is None else replace(empty, text=self.text)
@@ -135,12 +143,14 @@ class Job:
         if self.document is None:
             return whole
         rows = list(zip(*(part.candidates for part in parts), strict=False))
-        best, *others = ("".join(self._written(row, surfaces)) for row in rows)
+        best, *others = ("".join(self._written(row, surfaces, influence)) for row in rows)
         pairs = zip(whole.alternatives, others, strict=True)
         alternatives = tuple(replace(candidate, text=text) for candidate, text in pairs)
         return replace(whole, text=best, alternatives=alternatives)
 
-    def _written(self, found: Sequence[Candidate], surfaces: Surfaces) -> Iterator[str]:
+    def _written(
+        self, found: Sequence[Candidate], surfaces: Surfaces, influence: Influence | None
+    ) -> Iterator[str]:
         """Yield the document with translations, each with the marks of its source."""
         for part in self.document or ():
             if isinstance(part, str):
@@ -151,6 +161,7 @@ class Job:
                 if span.unit is None:
                     yield placed(source, source, marks, Opposites.same(source))
                 else:
-                    candidate = found[span.unit]
-                    opposite = opposites(source, self.units[span.unit].ids, candidate, surfaces)
-                    yield placed(source, candidate.text, marks, opposite)
+                    candidate, ids = found[span.unit], self.units[span.unit].ids
+                    html = influence and nested(source, ids, candidate, marks, influence)
+                    opposite = opposites(source, ids, candidate, surfaces)
+                    yield html or placed(source, candidate.text, marks, opposite)

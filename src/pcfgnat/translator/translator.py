@@ -19,12 +19,13 @@ from pcfgnat.decoding import (
 )
 from pcfgnat.decoding.constraints import NOTHING, Constraints, Satisfied
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.runtimes.base import Drafts, Runtime
+from pcfgnat.runtimes.base import Drafts, Runtime, Tables
 from pcfgnat.runtimes.onnx.base import OnnxOptions
 from pcfgnat.text import Tokenizer
 from pcfgnat.text.surfaces import word_starts
 from pcfgnat.translator.confidence import Word
 from pcfgnat.translator.demands import forced_pieces, raise_unsatisfied, repeat_notes
+from pcfgnat.translator.influence import Influence
 from pcfgnat.translator.loading import Loaded, RuntimeName, load_model, model_directory
 from pcfgnat.translator.planning import Job, Planner
 from pcfgnat.translator.translation import Candidate, Translation
@@ -240,7 +241,10 @@ class Translator:
     def _result(self, job: Job, parts: Sequence[Translation]) -> Translation:
         if self.options.constraints.strict:
             raise_unsatisfied(job.text, [clause for part in parts for clause in part.unmet])
-        return job.joined(parts, self.tokenizer, self.runtime.max_source_length)
+        influence = None
+        if job.document is not None and isinstance(self.runtime, Tables):
+            influence = Influence(self.runtime, self.units.surfaces, self.tokenizer.unk)
+        return job.joined(parts, self.tokenizer, self.runtime.max_source_length, influence)
 
     def _part(self, unit: Unit, found: Satisfied, words: tuple[Word, ...]) -> Translation:
         candidates = []

@@ -34,8 +34,8 @@ class Glancing:
     first:      τ at the start of training; no glancing if first and last are 0
     last:       τ at the end of training
     force_emit: a node that was shown a token can emit no other
-    shortlist:  look for the best structure among the batch's own tokens and so many of the first ids, which
-                are frequent in learned vocabularies: saves most of the output layer's work in that pass; all
+    shortlist:  look for the best structure among the batch's own tokens and this number of the first ids,
+                frequent ones in learned vocabularies: saves most of the output layer's work in that pass; all
                 tokens if unset
     """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.runtimes.onnx.graphs import require_straight_graph
 
 Session = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
@@ -25,6 +26,7 @@ def open_session(path: Path, threads: int, required: Collection[str] = ()) -> Se
         raise CheckpointError(
             f"{path.parent} is an exported model, which needs onnxruntime: pip install 'pcfgnat[onnx]'"
         ) from error
+    require_straight_graph(path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -341,7 +341,7 @@ export function strategyName(strategy) {
 function latency({ model_ms, queue_ms, batch_texts }, roundTrip) {
   const shown = (value) => `${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`;
   const together = batch_texts > 1 ? ` with ${batch_texts} texts at once` : "";
-  return `${shown(model_ms)} in the model${together} · ${shown(queue_ms)} waiting · ${shown(roundTrip)} in all`;
+  return `${shown(model_ms)} in the model${together} · ${shown(queue_ms)} waiting · ${shown(roundTrip)} in total`;
 }
 
 // Which of the words `a` belong to the longest common subsequence with `b`.
