@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.one_pass import Tables, write_one_pass
+from pcfgnat.export.graph import Range
 from pcfgnat.export.ranges import named_weights
 from pcfgnat.export.stepwise import StepwiseGraph
 from pcfgnat.networks import HybridNetwork
@@ -14,7 +15,7 @@ LAST_RANGE = "decoder.norm.range"
 
 
 def write_hybrid(
-    network: HybridNetwork, ranges: Mapping[str, float], directory: Path, int8: bool
+    network: HybridNetwork, ranges: Mapping[str, Range], directory: Path, int8: bool
 ) -> tuple[Weights, Tables]:
     """Write all graphs; return weights for what both heads share, and the tables that they read.
 
@@ -42,6 +43,6 @@ def write_hybrid(
     return drafts, tables
 
 
-def _own(ranges: Mapping[str, float], part: str) -> dict[str, float]:
+def _own(ranges: Mapping[str, Range], part: str) -> dict[str, Range]:
     """Return the ranges of a part of the network under that part's own names."""
     return {name.removeprefix(f"{part}."): bound for name, bound in ranges.items()}
