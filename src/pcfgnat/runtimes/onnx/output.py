@@ -76,13 +76,14 @@ def _normalised(
 ) -> tuple[Float32[np.ndarray, "R"], Int64[np.ndarray, "R"], Float32[np.ndarray, "R 4"]]:
     """Put the blocks together: log-probability and place of the best, and the special tokens'."""
     best, special = found["best"].astype(np.float64), found["special"].astype(np.float64)
-    block = best.argmax(1)
-    row = np.arange(len(best))
-    top = np.maximum(best[row, block], special.max(1))
-    mass = (found["mass"] * np.exp(best - top[:, None])).sum(1) + np.exp(special - top[:, None]).sum(1)
-    normaliser = top + np.log(mass)
-    place = found["place"][row, block].astype(np.int64) + block * BLOCK_TYPES
-    score = (best[row, block] - normaliser).astype(np.float32)
+    highest, place = best[:, 0], found["place"][:, 0]
+    if best.shape[1] > 1:
+        row, block = np.arange(len(best)), best.argmax(1)
+        highest, place = best[row, block], found["place"][row, block] + block * BLOCK_TYPES
+    top = np.maximum(highest, special.max(1))[:, None]
+    mass = (found["mass"] * np.exp(best - top)).sum(1) + np.exp(special - top).sum(1)
+    normaliser = top[:, 0] + np.log(mass)
+    score = (highest - normaliser).astype(np.float32)
     return score, place, (special - normaliser[:, None]).astype(np.float32)
 
 
@@ -105,8 +106,15 @@ class Emissions:
         """Return score and token of every node; -inf where there is none."""
         shape = self.states.shape[:2]
         score, token = np.full(shape, -np.inf, dtype=np.float32), np.zeros(shape, dtype=np.int64)
-        for index, (nodes, found) in enumerate(zip(self._nodes, self._plain_everywhere, strict=True)):
-            score[index, nodes], token[index, nodes] = self._restricted(index, nodes, found)
+        first, special = self.first, SPECIAL_TOKENS
+        for index, (last, found) in enumerate(zip(self.lengths.tolist(), self._plain_everywhere, strict=True)):
+            if self.blank is not None:
+                nodes = self._nodes[index]
+                score[index, nodes], token[index, nodes] = self._restricted(index, nodes, found)
+                continue
+            score[index, first:last], token[index, first:last] = found.score, found.token
+            score[index, first], token[index, first] = found.special[0, special.bos], special.bos
+            score[index, last - 1], token[index, last - 1] = found.special[-1, special.eos], special.eos
         return score, token
 
     def at(
@@ -117,7 +125,9 @@ class Emissions:
 
     def plain(self, nodes: Sequence[Int64[np.ndarray, "_"]]) -> list[Best]:
         """Return the same without any restriction."""
-        rows = [self.states[i, own] for i, own in enumerate(nodes)]
+        return self._of_rows([self.states[i, own] for i, own in enumerate(nodes)])
+
+    def _of_rows(self, rows: Sequence[Float32[np.ndarray, "_ D"]]) -> list[Best]:
         if self.types is not None:
             return [self.layer.best(own, types) for own, types in zip(rows, self.types, strict=True)]
         found = self.layer.best(np.concatenate(rows), None)
@@ -172,7 +182,8 @@ class Emissions:
 
     @cached_property
     def _plain_everywhere(self) -> list[Best]:
-        return self.plain(self._nodes)
+        lengths = self.lengths.tolist()
+        return self._of_rows([self.states[i, self.first : last] for i, last in enumerate(lengths)])
 
     def _ends(self, index: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the nodes that emit bos and eos, with these."""
