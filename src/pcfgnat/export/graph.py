@@ -113,9 +113,11 @@ class Graph:
         """
         if (known := self.ranges.get(x)) is not None:
             width, origin = eight_bits(known)
-            step, zero = self.constant(np.float32(width)), self.constant(np.uint8(origin))
+            step = self.constant(np.array(width, dtype=np.float32))
+            zero = self.constant(np.array(origin, dtype=np.uint8))
             return Quantised(self.op("QuantizeLinear", [x, step, zero]), step, zero)
-        zero, step = self.constant(np.uint8(ZERO)), self.constant(np.float32(1 / LARGEST_ACTIVATION))
+        zero = self.constant(np.array(ZERO, dtype=np.uint8))
+        step = self.constant(np.array(1 / LARGEST_ACTIVATION, dtype=np.float32))
         largest = self.op("ReduceMax", [self.op("Abs", [x]), self.whole(1)], {"keepdims": 1})
         scale = self.op("Max", [largest, self.constant(np.array(TINY, dtype=np.float32))])
         values = self.op("QuantizeLinear", [self.op("Div", [x, scale]), step, zero])

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from pcfgnat.export.graph import Range
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.one_pass import Tables, write_one_pass
-from pcfgnat.export.graph import Range
 from pcfgnat.export.ranges import named_weights
 from pcfgnat.export.stepwise import StepwiseGraph
 from pcfgnat.networks import HybridNetwork

@@ -249,9 +249,7 @@ class Translator:
             forced = forced_pieces(hypothesis.ids, clauses, surfaces) if clauses else ()
             candidate = Candidate.from_hypothesis(hypothesis, self.tokenizer, forced)
             changed = unit.changed is not None
-            candidates.append(
-                replace(candidate, text=unit.written(candidate.text)) if changed else candidate
-            )
+            candidates.append(replace(candidate, text=unit.written(candidate.text)) if changed else candidate)
         unmet = tuple(map(str, unit.reported(found.unmet)))
         notes = tuple(f"cannot {clause}" for clause in unmet)
         notes += repeat_notes(self.strategy, self.request, found.hypotheses[0], bool(unit.clauses))

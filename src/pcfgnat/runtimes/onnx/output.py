@@ -107,7 +107,9 @@ class Emissions:
         shape = self.states.shape[:2]
         score, token = np.full(shape, -np.inf, dtype=np.float32), np.zeros(shape, dtype=np.int64)
         first, special = self.first, SPECIAL_TOKENS
-        for index, (last, found) in enumerate(zip(self.lengths.tolist(), self._plain_everywhere, strict=True)):
+        for index, (last, found) in enumerate(
+            zip(self.lengths.tolist(), self._plain_everywhere, strict=True)
+        ):
             if self.blank is not None:
                 nodes = self._nodes[index]
                 score[index, nodes], token[index, nodes] = self._restricted(index, nodes, found)
