@@ -37,7 +37,9 @@ def test_eight_bits_cover_a_range_and_have_zero() -> None:
         assert 0 <= zero <= 255
         assert abs(-zero * step - low) <= step
         assert abs((255 - zero) * step - high) <= step
-    assert eight_bits(symmetric(127.0)) == (pytest.approx(1.0), 128)
+    step, zero = eight_bits(symmetric(127.0))
+    assert step == pytest.approx(1.0)
+    assert zero == 128
     for wrong in ((0.5, 1.0), (-1.0, -0.5), (0.0, 0.0)):
         with pytest.raises(ValueError, match="0 and something else"):
             eight_bits(wrong)

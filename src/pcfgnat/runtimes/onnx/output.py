@@ -50,17 +50,17 @@ class OutputLayer:
         self, rows: Float32[np.ndarray, "R D"], types: Int64[np.ndarray, "K"] | None
     ) -> Float32[np.ndarray, "R V"]:
         """Return log-probabilities of all tokens, slowly; with `types` only of these and special ones."""
-        weight = np.asarray(self.tokens, dtype=np.float32)
-        scores = rows @ weight.T if self.scales is None else (rows @ weight.T) * self.scales
-        if types is not None:
-            possible = np.zeros(scores.shape[1], dtype=bool)
-            possible[types] = possible[:SPECIAL] = True
-            scores = np.where(possible, scores, -np.inf)
-        scores = scores - scores.max(1, keepdims=True)
-        normalised: np.ndarray = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-        return normalised.astype(np.float32, copy=False)
+        looked_at = slice(None) if types is None else np.concatenate([np.arange(SPECIAL), types])
+        scores = rows @ self.weights(looked_at).T
+        scores -= scores.max(1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(1, keepdims=True))
+        if types is None:
+            return scores
+        everywhere = np.full((len(rows), len(self.tokens)), -np.inf, dtype=np.float32)
+        everywhere[:, looked_at] = scores
+        return everywhere
 
-    def weights(self, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "T D"]:
+    def weights(self, tokens: Int64[np.ndarray, "T"] | slice) -> Float32[np.ndarray, "T D"]:
         """Return the rows of the output matrix of some tokens."""
         rows: np.ndarray = self.tokens[tokens].astype(np.float32)
         scaled: np.ndarray = rows if self.scales is None else rows * self.scales[tokens, None]
