@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from pcfgnat.export.graph import Range
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.one_pass import Tables, write_one_pass
@@ -39,7 +41,8 @@ def write_hybrid(
     writer.graph.save(directory / DECODER)
     tables["reader_positions"] = reads["embeddings.target_positions.weight"]
     if LAST_RANGE in drafts:  # of states of either head
-        drafts = {**drafts, LAST_RANGE: max(drafts[LAST_RANGE], reads[LAST_RANGE])}
+        both = np.stack([drafts[LAST_RANGE], reads[LAST_RANGE]])
+        drafts = {**drafts, LAST_RANGE: np.array([both[:, 0].min(), both[:, 1].max()])}
     return drafts, tables
 
 

@@ -51,7 +51,7 @@ class OutputLayer:
     ) -> Float32[np.ndarray, "R V"]:
         """Return log-probabilities of all tokens, slowly; with `types` only of these and special ones."""
         looked_at = slice(None) if types is None else np.concatenate([np.arange(SPECIAL), types])
-        scores = rows @ self.weights(looked_at).T
+        scores: np.ndarray = rows @ self.weights(looked_at).T
         scores -= scores.max(1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(1, keepdims=True))
         if types is None:
@@ -84,7 +84,7 @@ def _normalised(
     mass = (found["mass"] * np.exp(best - top)).sum(1) + np.exp(special - top).sum(1)
     normaliser = top[:, 0] + np.log(mass)
     score = (highest - normaliser).astype(np.float32)
-    return score, place, (special - normaliser[:, None]).astype(np.float32)
+    return score, place.astype(np.int64), (special - normaliser[:, None]).astype(np.float32)
 
 
 @dataclass(frozen=True)
