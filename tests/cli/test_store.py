@@ -10,6 +10,8 @@ from pcfgnat.checkpoints.checkpoint import Checkpoint, describe, save_checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults
 from pcfgnat.checkpoints.storing import store_length_penalty
 from pcfgnat.cli import main
+from pcfgnat.decoding import Viterbi
+from pcfgnat.evaluation.report import SweepPoint
 from pcfgnat.export.onnx import export_onnx
 from pcfgnat.networks import HybridConfig, HybridNetwork
 from pcfgnat.runtimes.onnx.exported import Exported
@@ -74,6 +76,26 @@ def test_the_weight_of_rescore_is_stored_with_its_strategy(
     pair = ["--verifier", str(world.teacher), "--store"]
     assert main(["evaluate", str(place), *options, *pair]) != 0
     assert "--store must come without --verifier" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_no_repeat_is_stored_where_it_helps(
+    helps: bool, world: World, model: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swept(translator: Translator, *others: object) -> tuple[SweepPoint, ...]:
+        assert isinstance(translator.strategy, Viterbi)
+        return (SweepPoint(0.7, 20.0 + (translator.strategy.no_repeat == helps), 1.0),)
+
+    monkeypatch.setattr("pcfgnat.evaluation.comparison.swept", swept)
+    options = ["--data", str(world.prepared), "--tune-on", "valid", "--sweep", "0.7", "--limit", "2"]
+    assert main(["evaluate", str(model), *options, "--store"]) == 0
+    assert "no_repeat varied on valid" in capsys.readouterr().out
+    wanted = "viterbi:no_repeat=true" if helps else "viterbi"
+    assert Checkpoint.open(model).metadata.decoding.strategy == wanted
+    assert Exported.open(model / "onnx").metadata.decoding.strategy == wanted
+    assert Translator.load(model).strategy == Viterbi(no_repeat=helps)
+    assert main(["evaluate", str(model), *options, "--decode", "viterbi"]) == 0  # what is asked for stays
+    assert "no_repeat varied" not in capsys.readouterr().out
 
 
 def test_an_exported_model_alone(model: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pcfgnat.grammar.automaton import Automaton, any_sentence, phrase_automaton
 from pcfgnat.grammar.continuations import SentenceRules, best_continuations
 from pcfgnat.grammar.reference import constrained_scores, without_repeats
-from pcfgnat.grammar.tokens import TokenRules, TopTokens, token_candidates
+from pcfgnat.grammar.tokens import FEW_COLUMNS, TokenRules, TopTokens, best_columns, token_candidates
 from pcfgnat.structures import Search, SpecialTokens, SupportTree
 from tests.support.constrained import (
     assert_scored,
@@ -183,3 +183,12 @@ def test_what_is_missing_is_named() -> None:
         SentenceRules(sentence.chain, sentence.prefix, 5)
     with pytest.raises(ValueError, match=r"prefix must have shape \(4, 0\), got \(4, 1\)"):
         SentenceRules(sentence.chain, np.zeros((4, 1)), 4)
+
+
+@pytest.mark.parametrize("k", [1, 3, 7, FEW_COLUMNS, FEW_COLUMNS + 1])
+def test_the_best_columns_are_those_of_a_stable_sort(k: int) -> None:
+    scores = np.random.default_rng(0).integers(0, 9, size=(20, 50)).astype(np.float32)  # with ties
+    scores[3] = scores[4, 5:] = scores[5, 1:] = -np.inf
+    for table in (scores, scores[:, :5]):
+        expected = np.argsort(-table, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(best_columns(table, k), expected)

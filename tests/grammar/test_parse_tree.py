@@ -63,7 +63,9 @@ def test_rules_are_looked_up_in_the_tables(length: int, depth: int) -> None:
     for derivation in derivations(support):
         emitted = [-1.0] * len(derivation.nodes)
         tree = ParseTree(support, derivation.nodes, (0,) * len(derivation.nodes))
-        scored = tree.scored(chain, prefix, emitted)
+        trusted = ParseTree.derived(support, derivation.nodes, tree.tokens)
+        assert (trusted, trusted.children) == (tree, tree.children)
+        scored = trusted.scored(chain, prefix, emitted)
         assert scored.rule_log_probs is not None
         expected = {node: oracle.rule(node, left, right) for node, left, right in derivation.rules}
         assert scored.rule_log_probs == tuple(expected.get(node, 0.0) for node in derivation.nodes)

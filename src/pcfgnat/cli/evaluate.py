@@ -62,7 +62,8 @@ def add_command(commands: Commands) -> None:
     add(
         "--tune-on",
         choices=("valid",),
-        help="take the β (of rescore first the weight) that is best on the valid part of --data",
+        help="take the β (of rescore first the weight; without --decode, no_repeat on or off too) that is "
+        "best on the valid part of --data",
     )
     add("--store", action="store_true", help="make what --tune-on finds the default of each checkpoint")
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
@@ -118,14 +119,16 @@ def _check_storable(options: argparse.Namespace) -> None:
 
 
 def _store(systems: Mapping[str, Path | None], found: Sequence["SystemReport"]) -> None:
-    """Write the β of each model into its directory, and `rescore` with its weight; files have neither."""
+    """Write the β of each model into its directory, and the strategy if it was tuned; files have neither."""
     from pcfgnat.checkpoints.storing import store_length_penalty
-    from pcfgnat.translator import model_directory
+    from pcfgnat.translator import describe_model, model_directory
 
     for report in found:
         path, beta = systems[report.name], report.length_penalty
         if path is not None and path.is_dir() and beta is not None:
-            strategy = report.settings if report.weights else None
+            default = describe_model(model_directory(path)).decoding.strategy
+            tuned = report.weights or (report.repeats and report.settings != default)
+            strategy = report.settings if tuned else None
             store_length_penalty(model_directory(path), beta, strategy)
             also = "" if strategy is None else f" and {strategy}"
             notice(f"stored β = {beta:g}{also} in {model_directory(path)}")

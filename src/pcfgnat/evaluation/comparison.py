@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pcfgnat.decoding import Rescore, strategy_text
 from pcfgnat.decoding.base import MAX_LENGTH_PENALTY
+from pcfgnat.decoding.structured import ByLength
 from pcfgnat.evaluation.evaluation_set import EvaluationSet, read_translations
 from pcfgnat.evaluation.judging import Judged, Progress, judge_lines, judge_model, silent, swept, weighed
-from pcfgnat.evaluation.report import Report, SweepPoint, WeightPoint
+from pcfgnat.evaluation.report import RepeatPoint, Report, SweepPoint, WeightPoint
 from pcfgnat.evaluation.scores import Measures, compare, measures_for
 from pcfgnat.translator import Translator, describe_model, model_directory
 
@@ -24,8 +25,9 @@ class Comparison:
     """What systems are judged on.
 
     betas:  values of β to try
-    tuning: where β is chosen for each model, and before it the weight of `rescore`, at the model's β; without
-            it, `betas` are only reported, on the text itself
+    tuning: where β is chosen for each model, before it the weight of `rescore`, at the model's β, and then
+            `no_repeat`, of models that decode by their default strategy; without it, `betas` are only
+            reported, on the text itself
     """
 
     texts: EvaluationSet
@@ -69,8 +71,28 @@ class Comparison:
             translator = translator.with_options(
                 replace(translator.options, length_penalty=best.length_penalty)
             )
+        repeats, translator = self._without_repeats(translator)
         judged = judge_model(name, translator, self.texts, self.measures, self.progress)
-        return replace(judged, report=replace(judged.report, sweep=points, weights=weights))
+        return replace(judged, report=replace(judged.report, sweep=points, weights=weights, repeats=repeats))
+
+    def _without_repeats(self, translator: Translator) -> tuple[tuple[RepeatPoint, ...], Translator]:
+        """Try `no_repeat` both ways, if the strategy is the model's own; it must help to be on."""
+        strategy, tuning = translator.strategy, self.tuning
+        if tuning is None or not isinstance(strategy, ByLength) or translator.options.strategy is not None:
+            return (), translator
+        ways = [
+            translator.with_options(
+                replace(translator.options, strategy=strategy_text(replace(strategy, no_repeat=on)))
+            )
+            for on in (False, True)
+        ]
+        betas = [translator.request.length_penalty]
+        found = [swept(way, tuning, betas, self.measures, self.progress)[0] for way in ways]
+        points = tuple(
+            RepeatPoint(on, point.bleu, point.length_ratio)
+            for on, point in zip((False, True), found, strict=True)
+        )
+        return points, ways[points[1].bleu > points[0].bleu]
 
 
 def choose_measures(

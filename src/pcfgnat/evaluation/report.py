@@ -29,8 +29,17 @@ class WeightPoint:
 
 
 @dataclass(frozen=True)
+class RepeatPoint:
+    """BLEU and length ratio without or with `no_repeat`."""
+
+    no_repeat: bool
+    bleu: float
+    length_ratio: float
+
+
+@dataclass(frozen=True)
 class SystemReport:
-    """What is known of a system; decoding, speed, sweep and weights only of a model, not of a file."""
+    """What is known of a system; decoding, speed and what was varied only of a model, not of a file."""
 
     name: str
     scores: Scores
@@ -41,6 +50,7 @@ class SystemReport:
     sweep: tuple[SweepPoint, ...] = ()
     weights: tuple[WeightPoint, ...] = ()
     settings: str | None = None  # the strategy with all of its settings
+    repeats: tuple[RepeatPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,9 @@ def render(report: Report) -> str:
         if system.sweep:
             betas = {point.length_penalty: (point.bleu, point.length_ratio) for point in system.sweep}
             blocks.append(_varied("β", betas, system.name, report.sweep_on))
+        if system.repeats:
+            repeats = {f"{p.no_repeat}".lower(): (p.bleu, p.length_ratio) for p in system.repeats}
+            blocks.append(_varied("no_repeat", repeats, system.name, report.sweep_on))
     blocks.append("\n".join(_notes(first)))
     return "\n\n".join(blocks)
 
@@ -108,11 +121,16 @@ def _systems_table(report: Report) -> str:
     return Table(header, rows, left=2).text()
 
 
-def _varied(what: str, points: Mapping[float, tuple[float, float]], name: str, split: str | None) -> str:
+def _varied(what: str, points: Mapping[Any, tuple[float, float]], name: str, split: str | None) -> str:
     """Return BLEU and length ratio by value, the best marked."""
     best = max(points, key=lambda value: points[value][0])
     rows = [
-        [f"{value:g}", f"{bleu:.2f}", f"{ratio:.3f}", "best" if value == best else ""]
+        [
+            f"{value:g}" if isinstance(value, float) else value,
+            f"{bleu:.2f}",
+            f"{ratio:.3f}",
+            "best" if value == best else "",
+        ]
         for value, (bleu, ratio) in points.items()
     ]
     return Table([what, "BLEU", "length", ""], rows, 0, f"{name}, {what} varied on {split}:").text()

@@ -16,7 +16,10 @@ FUSED = "com.microsoft"  # operators that onnxruntime has beyond the standard
 # Weights have 7 bits and a sign: without VNNI, x86 adds two products of 8 bits in 16, which would overflow.
 LARGEST_WEIGHT = 63
 LARGEST_ACTIVATION, ZERO = 127, 128
+LEVELS = 255
 TINY = 1e-30  # a row of zeros stays one
+
+Range = tuple[float, float]  # the least and the greatest of some numbers; 0 lies between
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,11 @@ class Quantised:
 class Graph:
     """Nodes in order, and their constants; a name stands for a value.
 
-    ranges: the greatest size that the numbers of some values have
+    ranges: of what size the numbers of some values are
     """
 
     int8: bool
-    ranges: dict[str, float] = field(default_factory=dict)
+    ranges: dict[str, Range] = field(default_factory=dict)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
@@ -108,11 +111,13 @@ class Graph:
 
         What is known of the range of `x` is used; otherwise each row is divided by its greatest number.
         """
-        known = self.ranges.get(x)
-        zero = self.constant(np.array(ZERO, dtype=np.uint8))
-        step = self.constant(np.array((known or 1.0) / LARGEST_ACTIVATION, dtype=np.float32))
-        if known is not None:
+        if (known := self.ranges.get(x)) is not None:
+            width, origin = eight_bits(known)
+            step = self.constant(np.array(width, dtype=np.float32))
+            zero = self.constant(np.array(origin, dtype=np.uint8))
             return Quantised(self.op("QuantizeLinear", [x, step, zero]), step, zero)
+        zero = self.constant(np.array(ZERO, dtype=np.uint8))
+        step = self.constant(np.array(1 / LARGEST_ACTIVATION, dtype=np.float32))
         largest = self.op("ReduceMax", [self.op("Abs", [x]), self.whole(1)], {"keepdims": 1})
         scale = self.op("Max", [largest, self.constant(np.array(TINY, dtype=np.float32))])
         values = self.op("QuantizeLinear", [self.op("Div", [x, scale]), step, zero])
@@ -170,6 +175,20 @@ class Graph:
             tensor.external_data.add(key=key, value=str(value))
         self.constants.append(tensor)
         return name
+
+
+def eight_bits(known: Range) -> tuple[float, int]:
+    """Return a step and the number that stands for 0, such that 0 … 255 cover a range; 0 is exact."""
+    low, high = known
+    if not low <= 0 <= high or low == high:
+        raise ValueError(f"a range must have 0 and something else in it, got {low} … {high}")
+    step = (high - low) / LEVELS
+    return step, round(-low / step)
+
+
+def symmetric(bound: float) -> Range:
+    """Return the range of numbers of at most this size, with 0 in the middle of 0 … 255."""
+    return -bound * ZERO / LARGEST_ACTIVATION, bound
 
 
 def quantise(

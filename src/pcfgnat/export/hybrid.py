@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
+from pcfgnat.export.graph import Range
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.one_pass import Tables, write_one_pass
 from pcfgnat.export.ranges import named_weights
@@ -14,7 +17,7 @@ LAST_RANGE = "decoder.norm.range"
 
 
 def write_hybrid(
-    network: HybridNetwork, ranges: Mapping[str, float], directory: Path, int8: bool
+    network: HybridNetwork, ranges: Mapping[str, Range], directory: Path, int8: bool
 ) -> tuple[Weights, Tables]:
     """Write all graphs; return weights for what both heads share, and the tables that they read.
 
@@ -38,10 +41,11 @@ def write_hybrid(
     writer.graph.save(directory / DECODER)
     tables["reader_positions"] = reads["embeddings.target_positions.weight"]
     if LAST_RANGE in drafts:  # of states of either head
-        drafts = {**drafts, LAST_RANGE: max(drafts[LAST_RANGE], reads[LAST_RANGE])}
+        both = np.stack([drafts[LAST_RANGE], reads[LAST_RANGE]])
+        drafts = {**drafts, LAST_RANGE: np.array([both[:, 0].min(), both[:, 1].max()])}
     return drafts, tables
 
 
-def _own(ranges: Mapping[str, float], part: str) -> dict[str, float]:
+def _own(ranges: Mapping[str, Range], part: str) -> dict[str, Range]:
     """Return the ranges of a part of the network under that part's own names."""
     return {name.removeprefix(f"{part}."): bound for name, bound in ranges.items()}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from onnx import TensorProto
 
-from pcfgnat.export.graph import FUSED, Graph
+from pcfgnat.export.graph import FUSED, Graph, quantise
 from pcfgnat.nn import TransformerConfig
 
 Weights = Mapping[str, np.ndarray]
@@ -171,11 +171,15 @@ class NetworkGraph:
     def _norm(self, name: str, x: str) -> str:
         parts = [self.graph.constant(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")]
         normed = self.graph.op("LayerNormalization", [x, *parts], {"axis": -1, "epsilon": 1e-5})
-        if (bound := self._weights.get(f"{name}.range")) is not None:
-            self.graph.ranges[normed] = float(bound)
+        self._know_range(normed, name)
         return normed
 
+    def _know_range(self, x: str, name: str) -> None:
+        if (known := self._weights.get(f"{name}.range")) is not None:
+            self.graph.ranges[x] = (float(known[0]), float(known[1]))
+
     def _linear(self, name: str, x: str) -> str:
+        self._know_range(x, name)
         return self.graph.linear(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])
 
     def _feed_forward(self, name: str) -> Callable[[str], str]:
@@ -191,6 +195,8 @@ class NetworkGraph:
 
     def _self_attention(self, name: str, mask: str) -> Callable[[str], str]:
         def run(x: str) -> str:
+            if self.graph.int8 and x in self.graph.ranges:
+                return self._fused_attention(name, x, mask)
             parts = self.graph.split(self._linear(f"{name}.project", x), [self.config.width] * 3, axis=1)
             return self._attention(name, parts[0], mask, (parts[1], parts[2]), mask)
 
@@ -204,6 +210,16 @@ class NetworkGraph:
             return self._attention(name, rows, mask, keys_values, memory_mask)
 
         return run
+
+    def _fused_attention(self, name: str, x: str, mask: str) -> str:
+        """Project to queries, keys and values by head, without moving them, and attend: one operator."""
+        graph, rows = self.graph, self.graph.quantised(x)
+        values, scale = quantise(self._weights[f"{name}.project.weight"])
+        weight = (graph.constant(values.T), graph.constant(self._weights[f"{name}.project.bias"]))
+        inputs = [self.by_sentence(rows.values, mask), *weight, rows.step, graph.constant(scale), mask]
+        heads = {"num_heads": self.config.heads}
+        mixed = graph.op("QAttention", [*inputs, rows.zero], heads, FUSED)
+        return self._linear(f"{name}.output", graph.reshape(mixed, graph.whole(-1, self.config.width)))
 
     def _attention(
         self, name: str, query: str, mask: str, keys_values: tuple[str, str], memory_mask: str

@@ -16,7 +16,7 @@ from pcfgnat.export.hybrid import write_hybrid
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.export.one_pass import Tables, write_one_pass
 from pcfgnat.export.output import exact_output, selected_output
-from pcfgnat.export.ranges import named_weights, norm_ranges
+from pcfgnat.export.ranges import activation_ranges, named_weights
 from pcfgnat.export.stepwise import StepwiseGraph
 from pcfgnat.networks import (
     AutoregressiveNetwork,
@@ -83,7 +83,7 @@ def _write(
     directory: Path, opened: Checkpoint, network: Exportable, settings: ExportSettings, name: str
 ) -> None:
     card = model_card(opened.metadata, sum(weight.numel() for weight in network.parameters()), name)
-    ranges = norm_ranges(network) if settings.int8 else {}
+    ranges = activation_ranges(network) if settings.int8 else {}
     (directory / TABLES).mkdir()
     if isinstance(network, HybridNetwork):
         weights, tables = write_hybrid(network, ranges, directory, settings.int8)
@@ -180,7 +180,8 @@ def _embeddings(network: Exportable, weights: Weights) -> Tables:
 def _output(weights: Weights, directory: Path, int8: bool) -> None:
     """Write the output matrix, which is the target's embeddings, and the graphs that use it."""
     tokens, scale = weights["embeddings.tokens.weight"], None
-    bound = float(weights["decoder.norm.range"]) if "decoder.norm.range" in weights else None
+    known = weights.get("decoder.norm.range")
+    bound = None if known is None else (float(known[0]), float(known[1]))
     special = tokens[:SPECIAL]
     if int8:
         tokens, scale = quantise(tokens)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from onnx import TensorProto
 
-from pcfgnat.export.graph import Graph, Quantised
+from pcfgnat.export.graph import Graph, Quantised, Range
 from pcfgnat.runtimes.onnx.output import BLOCK_TYPES, SPECIAL
 
 
@@ -20,11 +20,11 @@ def exact_output(
     shape: tuple[int, int],
     special: Float[np.ndarray, "s D"],
     scale: np.ndarray | None,
-    bound: float | None,
+    bound: Range | None,
 ) -> Graph:
     """Score all types but the special ones; their weights lie in the file `tokens` from byte `offset` on.
 
-    `bound` is what is known of the size of the states' numbers.
+    `bound` is what is known of the range of the states' numbers.
     """
     graph = Graph(int8=scale is not None)
     vocabulary, width = shape
@@ -45,7 +45,7 @@ def exact_output(
     return graph
 
 
-def selected_output(width: int, special: Float[np.ndarray, "s D"], int8: bool, bound: float | None) -> Graph:
+def selected_output(width: int, special: Float[np.ndarray, "s D"], int8: bool, bound: Range | None) -> Graph:
     """Score the types whose weights are given."""
     graph = Graph(int8)
     rows = _rows(graph, width, special, bound)
@@ -60,7 +60,7 @@ def selected_output(width: int, special: Float[np.ndarray, "s D"], int8: bool, b
     return graph
 
 
-def _rows(graph: Graph, width: int, special: Float[np.ndarray, "s D"], bound: float | None) -> str:
+def _rows(graph: Graph, width: int, special: Float[np.ndarray, "s D"], bound: Range | None) -> str:
     rows = graph.input("rows", TensorProto.FLOAT, ["R", width])
     if bound is not None:
         graph.ranges[rows] = bound

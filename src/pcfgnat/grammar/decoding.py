@@ -148,8 +148,12 @@ class Grammars:
     def best_tokens(self) -> tuple[Float[np.ndarray, "B m"], Int64[np.ndarray, "B m"]]:
         """Return score and token of the best emission of every symbol; -inf where there is none."""
         scores, tokens = self.emissions.everywhere()
-        before = ((0, 0), (self.offset, 0))
-        return np.pad(scores, before, constant_values=-np.inf), np.pad(tokens, before)
+        (batch, nodes), offset = scores.shape, self.offset
+        if not offset:
+            return scores, tokens
+        padded, behind = np.full((batch, offset + nodes), -np.inf, scores.dtype), np.zeros_like(tokens)
+        padded[:, offset:] = scores
+        return padded, np.concatenate([behind[:, :offset], tokens], axis=1)
 
     def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "m T"]:
         """Return log-probabilities of some tokens at every symbol of a sentence, allowed or not."""
@@ -192,10 +196,10 @@ class Grammars:
         return self._hypothesis(index, symbols, scores[index, own], tokens[index, own])
 
     def _hypothesis(self, index: int, symbols: Symbols, scores: np.ndarray, tokens: np.ndarray) -> Hypothesis:
-        ids = tuple(tokens.tolist())
-        tree = ParseTree(self.support(index), symbols, ids)
-        tree = tree.scored(self.chain[index], self.prefix[index], [float(score) for score in scores])
-        return Hypothesis(ids, tree.log_prob, tuple(s - self.offset for s in symbols), tree)
+        ids, offset = tuple(tokens.tolist()), self.offset
+        tree = ParseTree.derived(self.support(index), symbols, ids)
+        tree = tree.scored(self.chain[index], self.prefix[index], scores.tolist())
+        return Hypothesis(ids, tree.log_prob, tuple([s - offset for s in symbols]), tree)
 
 
 def draw_rows(log_probs: Float[np.ndarray, "n V"], generator: np.random.Generator) -> Int64[np.ndarray, "n"]:

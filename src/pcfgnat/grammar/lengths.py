@@ -1,6 +1,7 @@
 """Choosing among lengths, when the best structure of every one is known: plain numbers, no torch."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Protocol, runtime_checkable
 
@@ -20,7 +21,15 @@ class Traceable(Protocol):
 
 def pick_length(scores: Sequence[float], lengths: Sequence[int], length_penalty: float) -> int:
     """Index of the length whose `score / L^β` is best; the shorter one on a tie, -1 if all are impossible."""
-    return next(iter(rank_lengths(scores, lengths, length_penalty)), -1)
+    powers = _powers(lengths if isinstance(lengths, range) else tuple(lengths), length_penalty)
+    values = [score / power for score, power in zip(scores, powers, strict=True)]
+    best = max(range(len(values)), key=values.__getitem__, default=-1)  # the first of equal ones
+    return best if best >= 0 and scores[best] > NEG_INF else -1
+
+
+@lru_cache(maxsize=256)
+def _powers(lengths: range | tuple[int, ...], length_penalty: float) -> list[float]:
+    return [length**length_penalty for length in lengths]
 
 
 def rank_lengths(scores: Sequence[float], lengths: Sequence[int], length_penalty: float) -> list[int]:

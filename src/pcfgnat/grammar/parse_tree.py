@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -66,9 +65,19 @@ class ParseTree:
         """For each position the block and the offset of its node."""
         return self.support.locate_all(self.nodes)
 
+    @classmethod
+    def derived(cls, support: SupportTree, nodes: tuple[int, ...], tokens: tuple[int, ...]) -> "ParseTree":
+        """Return the tree of nodes that a dynamic program found: they are known to form a derivation."""
+        tree = object.__new__(cls)
+        unknown = dict.fromkeys(("rule_log_probs", "token_log_probs", "words"))
+        tree.__dict__.update(support=support, nodes=nodes, tokens=tokens, **unknown)
+        return tree
+
     def rules(self) -> "UsedRules":
         """Return which rules the tree uses, as indices into the tables of scores."""
         chain, prefix = {}, {}
+        if self.support.prefix_depth <= 1:  # prefix trees of one node have no rules, and no children to find
+            return UsedRules(_flat_rules(self.support.block, self.nodes), {})
         located = self._located
         for i, (left, right) in enumerate(self.children):
             if right is None:
@@ -114,15 +123,16 @@ class ParseTree:
         """Return the same tree with the text of its tokens."""
         if len(words) != len(self):
             raise ValueError(f"words must have {len(self)} entries, one a node, got {len(words)}")
-        tree = copy(self)  # with what was derived from the nodes, which stay the same
-        object.__setattr__(tree, "words", tuple(words))
-        return tree
+        return self._with(words=tuple(words))
 
     def with_scores(self, rules: Sequence[float], tokens: Sequence[float]) -> "ParseTree":
         """Return the same tree with the log-probabilities of its rules and tokens."""
-        tree = copy(self)
-        object.__setattr__(tree, "rule_log_probs", tuple(rules))
-        object.__setattr__(tree, "token_log_probs", tuple(tokens))
+        return self._with(rule_log_probs=tuple(rules), token_log_probs=tuple(tokens))
+
+    def _with(self, **fields: Any) -> "ParseTree":
+        """Return a copy with other fields, and with what was derived from the nodes, which stay the same."""
+        tree = object.__new__(type(self))
+        tree.__dict__.update(self.__dict__, **fields)
         return tree
 
     def scored(self, chain: Any, prefix: Any, tokens: Sequence[float]) -> "ParseTree":
@@ -266,6 +276,21 @@ class ParseTree:
         if token_id is None:
             return cls(support, nodes, tuple(int(word) for word in words))
         return cls(support, nodes, tuple(token_id(word) for word in words), words=words)
+
+
+def _flat_rules(block: int, nodes: tuple[int, ...]) -> dict[int, tuple[int, int, int]]:
+    """Return the main-chain rules of a tree whose prefix trees have one node at most, by position."""
+    found: dict[int, tuple[int, int, int]] = {}
+    position, k, left, pending = 0, 0, 0, 0
+    for i, node in enumerate(nodes):
+        if (node - 1) % block:
+            pending = 1
+            continue
+        following = (node - 1) // block
+        if i:
+            found[position] = (k, left, following)
+        position, k, left, pending = i, following, pending, 0
+    return found
 
 
 def _check_order(support: SupportTree, nodes: tuple[int, ...]) -> None:

@@ -13,6 +13,7 @@ from pcfgnat.grammar.support_tree import SupportTree
 NEG_INF = float("-inf")
 # A token's neighbours rule out two at most, so one of the three best is as good as any further one.
 OTHERS_WITHOUT_REPEATS = 3
+FEW_COLUMNS = 32
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,28 @@ class TopTokens:
     @classmethod
     def of(cls, emit: Float[np.ndarray, "m V"], k: int, known: Sequence[int]) -> "TopTokens":
         """Take the k best and the known tokens from all log-probabilities."""
-        ids = np.argsort(-emit, axis=1, kind="stable")[:, :k]
+        ids = best_columns(emit, k)
         scores = np.take_along_axis(emit, ids, axis=1)
         return cls(ids, scores, {token: emit[:, token] for token in known}, emit.shape[1])
+
+
+def best_columns(scores: Float[np.ndarray, "m V"], k: int) -> Int[np.ndarray, "m k"]:
+    """Return the k best columns of each row, best first, of equal ones the first; all if there are fewer.
+
+    Looking for a few maxima takes far less time than sorting a vocabulary.
+    """
+    if k > FEW_COLUMNS:
+        return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    rest, row = scores.copy(), np.arange(len(scores))
+    found = np.zeros((len(scores), min(k, scores.shape[1])), dtype=np.int64)
+    empty = np.zeros(len(scores), dtype=bool)  # rows in which nothing is left
+    for place in range(found.shape[1]):
+        found[:, place] = best = rest.argmax(axis=1)
+        empty |= np.isneginf(rest[row, best])
+        rest[row, best] = NEG_INF
+    if empty.any():
+        found[empty] = np.argsort(-scores[empty], axis=1, kind="stable")[:, :k]
+    return found
 
 
 @dataclass(frozen=True)

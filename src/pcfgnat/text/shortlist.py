@@ -46,12 +46,20 @@ class Shortlist:
 
     def types(self, source: Sequence[int]) -> Int64[np.ndarray, "K"]:
         """Return the types to look at, in rising order: likely ones, frequent ones and the source's own."""
-        wanted = self._frequent.copy()
-        wanted[np.array(source)] = True
-        for token in set(source):
-            wanted[self.candidates[self.offsets[token] : self.offsets[token + 1]]] = True
+        wanted, own, bounds = self._frequent.copy(), list(set(source)), self._bounds
+        wanted[own] = True
+        wanted[np.concatenate([self._indices[bounds[t] : bounds[t + 1]] for t in own])] = True
         wanted[:PLAIN] = False
-        return np.flatnonzero(wanted)
+        return wanted.nonzero()[0]
+
+    @cached_property
+    def _indices(self) -> Int64[np.ndarray, "all"]:
+        return self.candidates.astype(np.int64)  # what numpy looks up by without converting
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        bounds: list[int] = self.offsets.tolist()
+        return bounds
 
     @cached_property
     def _frequent(self) -> Bool[np.ndarray, "types"]:

@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal, Self, SupportsIndex, final
 
@@ -137,10 +138,13 @@ class Tokenizer(ABC):
 
     def pieces(self, ids: Iterable[SupportsIndex]) -> list[str]:
         """Return the name of each id."""
-        return [
-            self._piece(token) if token >= len(SPECIAL_PIECES) else SPECIAL_PIECES[token]
-            for token in self._checked(ids)
-        ]
+        names = self._names
+        return [names[token] for token in self._checked(ids)]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        plain = range(len(SPECIAL_PIECES), self.vocabulary_size)
+        return [*SPECIAL_PIECES, *map(self._piece, plain)]
 
     @property
     def sha256(self) -> str:
@@ -182,11 +186,10 @@ class Tokenizer(ABC):
         return tokenizer
 
     def _checked(self, ids: Iterable[SupportsIndex]) -> list[int]:
-        plain = [operator.index(token) for token in ids]
-        size = self.vocabulary_size
-        wrong = [token for token in plain if not 0 <= token < size]
-        if wrong:
-            raise ValueError(f"ids must be in 0 … {size - 1}, got {wrong[0]}")
+        plain, size = list(map(operator.index, ids)), self.vocabulary_size
+        if plain and not (min(plain) >= 0 and max(plain) < size):
+            wrong = next(token for token in plain if not 0 <= token < size)
+            raise ValueError(f"ids must be in 0 … {size - 1}, got {wrong}")
         return plain
 
 
@@ -208,6 +211,7 @@ class SentencePieceTokenizer(Tokenizer):
         found = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if found != (self.pad, self.unk, self.bos, self.eos):
             raise TextError(f"{origin} must have pad, unk, bos, eos = (0, 1, 2, 3), got {found}")
+        self._size = int(processor.get_piece_size())
 
     @classmethod
     def from_file(cls, path: Path) -> "SentencePieceTokenizer":
@@ -241,7 +245,7 @@ class SentencePieceTokenizer(Tokenizer):
     @property
     def vocabulary_size(self) -> int:
         """Number of ids, special ones included."""
-        return int(self._processor.get_piece_size())
+        return self._size
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many texts, each with bos and eos."""

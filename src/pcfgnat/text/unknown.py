@@ -35,6 +35,8 @@ def unknown_note(texts: Sequence[str], ids: Sequence[Sequence[int]], surfaces: S
     """
     characters = "".join(unicodedata.normalize("NFC", "".join(text.split())) for text in texts)
     tokens = [token for row in ids for token in row[1:-1]]
+    if SPECIAL_TOKENS.unk not in tokens and surfaces.characters.issuperset(characters):
+        return None
     shares = {
         "characters": sum(own not in surfaces.characters for own in characters) / max(1, len(characters)),
         "tokens": tokens.count(SPECIAL_TOKENS.unk) / max(1, len(tokens)),

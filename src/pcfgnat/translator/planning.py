@@ -136,6 +136,8 @@ class Job:
         )
         notes = () if unknown is None else (unknown,)
         if len(parts) == 1 and self.document is None:
+            if parts[0].source == self.text and not notes:
+                return parts[0]
             return replace(parts[0], source=self.text, notes=notes + parts[0].notes)
         if self.longest.room > limit:
             notes = (f"split into {len(parts)} pieces: {self.longest.too_long_for(limit)}", *notes)

@@ -252,12 +252,13 @@ class Translator:
             clauses, surfaces = unit.clauses, self.units.surfaces
             forced = forced_pieces(hypothesis.ids, clauses, surfaces) if clauses else ()
             candidate = Candidate.from_hypothesis(hypothesis, self.tokenizer, forced)
-            candidates.append(replace(candidate, text=unit.written(candidate.text)))
+            changed = unit.changed is not None
+            candidates.append(replace(candidate, text=unit.written(candidate.text)) if changed else candidate)
         unmet = tuple(map(str, unit.reported(found.unmet)))
         notes = tuple(f"cannot {clause}" for clause in unmet)
         notes += repeat_notes(self.strategy, self.request, found.hypotheses[0])
         best = Translation.from_candidates(unit.text, candidates)
-        return replace(best, notes=notes, unmet=unmet, words=words)
+        return replace(best, notes=notes, unmet=unmet, words=words) if notes or unmet or words else best
 
 
 def _strategy(runtime: Runtime, defaults: DecodingDefaults, options: TranslateOptions) -> Strategy:

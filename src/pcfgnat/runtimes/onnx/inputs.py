@@ -6,6 +6,7 @@ from jaxtyping import Float32, Int64
 from pcfgnat.grammar.canvas import Geometry
 from pcfgnat.runtimes.base import Sources
 from pcfgnat.runtimes.onnx.exported import Exported
+from pcfgnat.runtimes.onnx.kept import Kept
 from pcfgnat.runtimes.onnx.layout import BLANK, BOS, EOS, canvas_kinds, mask, opposite_rows, rule_inputs
 from pcfgnat.runtimes.onnx.sessions import Session
 from pcfgnat.runtimes.onnx.starts import Starts
@@ -29,7 +30,8 @@ class Embedded:
         self._read_tokens = None  # those of canvases, where they are not those of the output layer
         if exported.has("read_tokens"):
             self._read_tokens = exported.table("read_tokens", (vocabulary, shape.width))
-        self._source_positions = exported.table("source_positions", (shape.max_source_length, shape.width))
+        positions = exported.table("source_positions", (shape.max_source_length, shape.width))
+        self._source_positions = positions.astype(np.float32)  # read for every sentence
         self._canvas_positions = exported.table("canvas_positions", (shape.max_canvas_length, shape.width))
         self._canvas_tokens = exported.table("canvas_tokens", (3, shape.width)).astype(np.float32)
         self._target_positions = self._canvas_positions  # unless sentences are read beside canvases
@@ -46,9 +48,12 @@ class Embedded:
     def sources(self, sources: Sources) -> tuple[Float32[np.ndarray, "rows D"], Int64[np.ndarray, "B"]]:
         """Return embedded sources, padded to the longest, under each other, and their lengths."""
         lengths = np.array([len(source) for source in sources])
-        ids = np.zeros((len(sources), int(lengths.max())), dtype=np.int64)
-        for row, source in zip(ids, sources, strict=True):
-            row[: len(source)] = source
+        if len(sources) == 1:
+            ids = np.array(sources, dtype=np.int64)
+        else:
+            ids = np.zeros((len(sources), int(lengths.max())), dtype=np.int64)
+            for row, source in zip(ids, sources, strict=True):
+                row[: len(source)] = source
         scales = None if self._own_source else self.scales
         embedded = self._looked_up(self._source_tokens, scales, ids) + self._source_positions[: ids.shape[1]]
         return embedded.astype(np.float32, copy=False).reshape(-1, self.width), lengths
@@ -96,6 +101,8 @@ class Inputs:
     """All inputs of the graph of a one-pass network.
 
     start: what the decoder does before it looks at the source, if the graph is cut there
+
+    All but the source of a sentence that is run alone follows from its length, and is kept.
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class Inputs:
         self._starts = (
             None if start is None else Starts(start, lambda nodes: embedded.blanks(np.array([nodes])))
         )
+        self._alone = Kept(lambda length: self._beside(np.array([length])), size=geometry.longest_canvas)
 
     def of(self, sources: Sources) -> dict[str, np.ndarray]:
         """Return all inputs of the network for a batch."""
@@ -115,7 +123,12 @@ class Inputs:
         return {"source": source, **self.beside(lengths)}
 
     def beside(self, lengths: Int64[np.ndarray, "B"]) -> dict[str, np.ndarray]:
-        """Return all inputs but the source, which has these lengths."""
+        """Return all inputs but the source, which has these lengths; nobody may change the arrays."""
+        if len(lengths) > 1:
+            return self._beside(lengths)
+        return self._alone.of(int(lengths[0]))
+
+    def _beside(self, lengths: Int64[np.ndarray, "B"]) -> dict[str, np.ndarray]:
         canvas_lengths = self._geometry.canvas_lengths(lengths)
         starts = self._starts
         canvas = (

@@ -50,17 +50,17 @@ class OutputLayer:
         self, rows: Float32[np.ndarray, "R D"], types: Int64[np.ndarray, "K"] | None
     ) -> Float32[np.ndarray, "R V"]:
         """Return log-probabilities of all tokens, slowly; with `types` only of these and special ones."""
-        weight = np.asarray(self.tokens, dtype=np.float32)
-        scores = rows @ weight.T if self.scales is None else (rows @ weight.T) * self.scales
-        if types is not None:
-            possible = np.zeros(scores.shape[1], dtype=bool)
-            possible[types] = possible[:SPECIAL] = True
-            scores = np.where(possible, scores, -np.inf)
-        scores = scores - scores.max(1, keepdims=True)
-        normalised: np.ndarray = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-        return normalised.astype(np.float32, copy=False)
+        looked_at = slice(None) if types is None else np.concatenate([np.arange(SPECIAL), types])
+        scores: np.ndarray = rows @ self.weights(looked_at).T
+        scores -= scores.max(1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(1, keepdims=True))
+        if types is None:
+            return scores
+        everywhere = np.full((len(rows), len(self.tokens)), -np.inf, dtype=np.float32)
+        everywhere[:, looked_at] = scores
+        return everywhere
 
-    def weights(self, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "T D"]:
+    def weights(self, tokens: Int64[np.ndarray, "T"] | slice) -> Float32[np.ndarray, "T D"]:
         """Return the rows of the output matrix of some tokens."""
         rows: np.ndarray = self.tokens[tokens].astype(np.float32)
         scaled: np.ndarray = rows if self.scales is None else rows * self.scales[tokens, None]
@@ -76,14 +76,15 @@ def _normalised(
 ) -> tuple[Float32[np.ndarray, "R"], Int64[np.ndarray, "R"], Float32[np.ndarray, "R 4"]]:
     """Put the blocks together: log-probability and place of the best, and the special tokens'."""
     best, special = found["best"].astype(np.float64), found["special"].astype(np.float64)
-    block = best.argmax(1)
-    row = np.arange(len(best))
-    top = np.maximum(best[row, block], special.max(1))
-    mass = (found["mass"] * np.exp(best - top[:, None])).sum(1) + np.exp(special - top[:, None]).sum(1)
-    normaliser = top + np.log(mass)
-    place = found["place"][row, block].astype(np.int64) + block * BLOCK_TYPES
-    score = (best[row, block] - normaliser).astype(np.float32)
-    return score, place, (special - normaliser[:, None]).astype(np.float32)
+    highest, place = best[:, 0], found["place"][:, 0]
+    if best.shape[1] > 1:
+        row, block = np.arange(len(best)), best.argmax(1)
+        highest, place = best[row, block], found["place"][row, block] + block * BLOCK_TYPES
+    top = np.maximum(highest, special.max(1))[:, None]
+    mass = (found["mass"] * np.exp(best - top)).sum(1) + np.exp(special - top).sum(1)
+    normaliser = top[:, 0] + np.log(mass)
+    score = (highest - normaliser).astype(np.float32)
+    return score, place.astype(np.int64), (special - normaliser[:, None]).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,17 @@ class Emissions:
         """Return score and token of every node; -inf where there is none."""
         shape = self.states.shape[:2]
         score, token = np.full(shape, -np.inf, dtype=np.float32), np.zeros(shape, dtype=np.int64)
-        for index, (nodes, found) in enumerate(zip(self._nodes, self._plain_everywhere, strict=True)):
-            score[index, nodes], token[index, nodes] = self._restricted(index, nodes, found)
+        first, special = self.first, SPECIAL_TOKENS
+        for index, (last, found) in enumerate(
+            zip(self.lengths.tolist(), self._plain_everywhere, strict=True)
+        ):
+            if self.blank is not None:
+                nodes = self._nodes[index]
+                score[index, nodes], token[index, nodes] = self._restricted(index, nodes, found)
+                continue
+            score[index, first:last], token[index, first:last] = found.score, found.token
+            score[index, first], token[index, first] = found.special[0, special.bos], special.bos
+            score[index, last - 1], token[index, last - 1] = found.special[-1, special.eos], special.eos
         return score, token
 
     def at(
@@ -117,7 +127,9 @@ class Emissions:
 
     def plain(self, nodes: Sequence[Int64[np.ndarray, "_"]]) -> list[Best]:
         """Return the same without any restriction."""
-        rows = [self.states[i, own] for i, own in enumerate(nodes)]
+        return self._of_rows([self.states[i, own] for i, own in enumerate(nodes)])
+
+    def _of_rows(self, rows: Sequence[Float32[np.ndarray, "_ D"]]) -> list[Best]:
         if self.types is not None:
             return [self.layer.best(own, types) for own, types in zip(rows, self.types, strict=True)]
         found = self.layer.best(np.concatenate(rows), None)
@@ -172,7 +184,8 @@ class Emissions:
 
     @cached_property
     def _plain_everywhere(self) -> list[Best]:
-        return self.plain(self._nodes)
+        lengths = self.lengths.tolist()
+        return self._of_rows([self.states[i, self.first : last] for i, last in enumerate(lengths)])
 
     def _ends(self, index: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the nodes that emit bos and eos, with these."""

@@ -33,6 +33,8 @@ def open_session(path: Path, threads: int, required: Collection[str] = ()) -> Se
     options.log_severity_level = 3
     # the exporter has fused what is worth it; more than this would fuse sums and norms, which is slower
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    # it would turn 8 bits into floats and back around every reshape
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
     # threads of one graph shall not spin while another one runs
     options.add_session_config_entry("session.force_spinning_stop", "1")
     try:

@@ -1,52 +1,38 @@
 """What the decoder does before it looks at the source, the same for all sentences of a length: it is kept."""
 
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from threading import Lock
 
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from pcfgnat.runtimes.onnx.kept import KEPT_ROWS, Kept
 from pcfgnat.runtimes.onnx.layout import mask
 from pcfgnat.runtimes.onnx.sessions import Session
 
-KEPT_ROWS = 8192  # nodes of all canvases kept: at λ = 4, l = 1 those of the lengths up to 44
 
-
-@dataclass
 class Starts:
     """Runs `start.onnx`, and remembers by length: the lengths used last, as far as the rows reach.
 
     empty: from a length to the canvas of that many nodes, `[M, D]`
     """
 
-    session: Session
-    empty: Callable[[int], Float32[np.ndarray, "M D"]]
-    rows: int = KEPT_ROWS
-    _kept: OrderedDict[int, dict[str, np.ndarray]] = field(default_factory=OrderedDict)
-    _lock: Lock = field(default_factory=Lock)
+    def __init__(
+        self, session: Session, empty: Callable[[int], Float32[np.ndarray, "M D"]], rows: int = KEPT_ROWS
+    ) -> None:
+        self._session, self._empty = session, empty
+        self._kept = Kept(self._run, rows)
 
     def of(self, lengths: Int64[np.ndarray, "B"]) -> dict[str, Float32[np.ndarray, "rows D"]]:
         """Return the inputs `canvas` and `query` of the network, sentences padded to the longest."""
-        found = [self._of_length(length) for length in lengths.tolist()]
+        found = [self._kept.of(length) for length in lengths.tolist()]
         if len(found) == 1:
             return found[0]
         return {name: _stacked([start[name] for start in found]) for name in found[0]}
 
-    def _of_length(self, length: int) -> dict[str, np.ndarray]:
-        with self._lock:
-            if (known := self._kept.get(length)) is not None:
-                self._kept.move_to_end(length)
-                return known
-        inputs = {"canvas": self.empty(length), "canvas_mask": mask(np.array([length]), length)}
-        results = self.session(inputs)
-        start = {"canvas": results["started"], "query": results["query"]}
-        with self._lock:
-            self._kept[length] = start
-            while sum(self._kept) > self.rows and len(self._kept) > 1:
-                self._kept.popitem(last=False)
-        return start
+    def _run(self, length: int) -> dict[str, np.ndarray]:
+        inputs = {"canvas": self._empty(length), "canvas_mask": mask(np.array([length]), length)}
+        results = self._session(inputs)
+        return {"canvas": results["started"], "query": results["query"]}
 
 
 def _stacked(parts: list[Float32[np.ndarray, "_ D"]]) -> Float32[np.ndarray, "rows D"]:
