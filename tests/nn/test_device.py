@@ -5,7 +5,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from pcfgnat.networks.pcfg import RuleNetwork
 from pcfgnat.nn import LinkConfig
-from pcfgnat.nn.emission import _TokenLogProbs, token_log_probs
+from pcfgnat.nn.emission import token_log_probs
 
 META = torch.device("meta")
 
@@ -16,8 +16,8 @@ def test_tokens_and_rules_are_scored_without_a_wait() -> None:
         rules = RuleNetwork(LinkConfig(heads=2), width=16, positions=40, prefix_depth=2)
         chain, prefix = rules(states, torch.zeros(3, dtype=torch.int64))
         weight = torch.zeros(50, 16, requires_grad=True)
-        types = torch.zeros(54, 7, dtype=torch.int64)  # autocast knows no meta device
-        tokens = _TokenLogProbs.apply(states.flatten(0, 1), weight, types)  # type: ignore[no-untyped-call]
+        types = torch.zeros(54, 7, dtype=torch.int64)
+        tokens = token_log_probs(states.flatten(0, 1), weight, types)
         (chain.sum() + prefix.sum() + tokens.sum()).backward()
     assert (chain.shape, prefix.shape, tokens.shape) == ((3, 5, 4, 5), (3, 5, 2), (54, 7))
     assert states.grad is not None
