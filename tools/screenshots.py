@@ -17,7 +17,7 @@ from pcfgnat.cli import main as pcfgnat
 from pcfgnat.server import ServedModel, create_app
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
-SENTENCE = "The weather is nice today."
+SENTENCE = "I need something to cut this with."
 PAGE = PICTURES.parent / "pictures.md"
 
 
