@@ -32,7 +32,7 @@ def test_times_numbers_and_lines_stay(tmp_path: Path, capsys: pytest.CaptureFixt
     first, second, third = EXAMPLE["read_cues"](output.read_text(encoding="utf-8"))
     assert [first.head, second.head, third.head] == [("1", TIMES[0]), ("2", TIMES[1]), (TIMES[2],)]
     assert len(first.lines) == 2
-    assert re.sub(r"</?i>", "", " ".join(first.lines)) == "Das Wetter ist heute schön."
+    assert re.sub(r"</?i>", "", " ".join(first.lines)) == "Das Wetter ist heute nett."
     assert re.search(r"<i>\w+</i>", " ".join(first.lines))
     assert [line[:2] for line in second.lines] == ["- ", "- "]
     assert second.lines[1].endswith(".")

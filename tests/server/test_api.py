@@ -33,7 +33,7 @@ def test_one_text(client: TestClient, embedded: ServedModel) -> None:
     assert found["translations"] == [json.loads(json.dumps(expected.to_dict()))]
     assert (found["model"], found["strategy"], found["length_penalty"]) == (
         "en-de",
-        "viterbi",
+        embedded.facts.strategy,
         embedded.facts.length_penalty,
     )
     assert found["timing"]["batch_texts"] == 1
@@ -130,11 +130,11 @@ def test_models(client: TestClient) -> None:
     found = client.get("/models").json()
     first, second = found["models"]
     assert (first["name"], first["kind"], first["source"], first["target"]) == ("en-de", "pcfg", "en", "de")
-    assert first["strategy"] == "viterbi"
-    assert first["strategy"] in first["strategies"]
+    assert first["strategy"] == "viterbi:no_repeat=true"
+    assert "viterbi" in first["strategies"]
     assert first["penalised_strategies"] == ["viterbi", "joint-viterbi", "mbr"]
     assert "tatoeba.org" in first["card"]["licence"]
-    assert first["card"]["limits"].startswith("BLEU")
+    assert first["card"]["limits"].startswith("Short everyday sentences")
     assert second["name"] == "echo"
     assert second["card"] == {"licence": "", "data": "", "limits": ""}
     assert found["limits"]["text_characters"] == TEXT_CHARACTERS

@@ -74,14 +74,16 @@ def test_html(client: TestClient) -> None:
 
 
 def test_alternatives(client: TestClient) -> None:
-    wanted = {"q": "How are you?", "source": "en", "target": "de", "alternatives": 2}
+    wanted = {"q": "My brother has bought a new car.", "source": "en", "target": "de", "alternatives": 2}
     found = client.post("/translate", json=wanted).json()
     assert len(found["alternatives"]) == 2
-    own = client.post("/translate", json={"text": "How are you?", "model": "en-de", "results": 3}).json()
+    own = client.post(
+        "/translate", json={"text": "My brother has bought a new car.", "model": "en-de", "results": 3}
+    ).json()
     best = own["translations"][0]
     assert found["translatedText"] == best["text"]
     assert found["alternatives"] == [other["text"] for other in best["alternatives"]]
-    lists = client.post("/translate", json={**wanted, "q": ["How are you?"]}).json()
+    lists = client.post("/translate", json={**wanted, "q": ["My brother has bought a new car."]}).json()
     assert lists["alternatives"] == [found["alternatives"]]
 
 

@@ -73,7 +73,7 @@ def test_the_bundled_model_needs_no_torch(tmp_path: Path) -> None:
     done = without("torch", "info", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)
-    assert (facts["parameters"], facts["longest source"]) == (4_059_844, 128)
+    assert (facts["parameters"], facts["longest source"]) == (7_808_260, 128)
     assert facts["strategies"] == ["viterbi", "joint-viterbi", "lookahead", "greedy", "sample", "mbr"]
 
 

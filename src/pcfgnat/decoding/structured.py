@@ -12,6 +12,8 @@ from pcfgnat.grammar.lengths import best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources, Tables
 
+SPARE = 4
+
 
 @dataclass(frozen=True)
 class Walk(Strategy):
@@ -76,18 +78,19 @@ class ByLength(Constraining):
         penalty, results = request.length_penalty, request.results
         if results == 1:
             return self._decode(runtime, sources, request, [penalty])
+        wanted = SPARE * results if self.no_repeat else results  # those with repeats are dropped
         from pcfgnat.grammar.one_sentence import k_best  # numba takes a moment
 
         found: dict[int, list[Hypothesis]] = {}
         for group, grammars, limits in limited_grammars(runtime.grammars(sources), sources, request):
             if self._joint(grammars):
-                best = k_best(grammars, limits, penalty, results)
+                best = k_best(grammars, limits, penalty, wanted)
             else:
-                best = grammars.by_length(limits, best_ranked(penalty, results), joint=False)
+                best = grammars.by_length(limits, best_ranked(penalty, wanted), joint=False)
             if self.no_repeat:
                 best = self._unrepeated(grammars, limits, request, [penalty], best)
             found.update(zip(group, best, strict=True))
-        return [found[index] for index in range(len(sources))]
+        return [found[index][:results] for index in range(len(sources))]
 
     def sweep(
         self, runtime: Tables, sources: Sources, request: Request, length_penalties: Sequence[float]
