@@ -50,7 +50,26 @@ def bundled() -> Translator:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ("<p>The <b>weather</b> is nice today.</p>", "<p>Das <b>Wetter</b> ist heute schön.</p>"),
+        (
+            "<p>My <b>brother</b> has bought a new car.</p>",
+            "<p>Mein <b>Bruder</b> hat ein neues Auto gekauft.</p>",
+        ),
+        (
+            "<b>I have never been to Paris.</b> <i>Hello.</i>",
+            "<b>Ich war noch nie in Paris.</b> <i>Hallo.</i>",
+        ),
+        (
+            "<b>I have never been to <i>Paris.</i></b> Hello.",
+            "<b>Ich war noch nie in <i>Paris.</i></b> Hallo.",
+        ),
+        (
+            "Hello. I have never been to <i>Paris.</i> Hello.",
+            "Hallo. Ich war noch nie in <i>Paris.</i> Hallo.",
+        ),
+        (
+            "Hello. I have never been to <i>Paris</i>. Hello.",
+            "Hallo. Ich war noch nie in <i>Paris</i>. Hallo.",
+        ),
         ("<h1>\n  Hello.\n</h1>", "<h1>\n  Hallo.\n</h1>"),
         ("<p>Hello.</p><script>Hello.</script>", "<p>Hallo.</p><script>Hello.</script>"),
         ('<a title="Hello." href="?a=1&b">Hello.</a>', '<a title="Hello." href="?a=1&b">Hallo.</a>'),
@@ -109,7 +128,7 @@ def test_tags_follow_words_of_a_trained_model(bundled: Translator) -> None:
 
 def test_tags_follow_their_words_in_every_alternative(bundled: Translator) -> None:
     several = bundled.with_options(TranslateOptions(format="html", results=2))
-    for candidate in several("I have <b>bought</b> a new car.").candidates:
+    for candidate in several("My brother has <b>bought</b> a new car.").candidates:
         assert "<b>gekauft</b>" in candidate.text
 
 

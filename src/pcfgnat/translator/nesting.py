@@ -77,15 +77,19 @@ class Words:
 
     spans: their characters
     owner: the part that each depends on most; -1 for punctuation, and if it depends on none
+    edges: the last part that starts where the source does, and the first that has nothing behind it
     """
 
     text: str
     spans: Sequence[Span]
     influence: Float[np.ndarray, "parts words"]
     owner: Sequence[int]
+    edges: Span
 
     @classmethod
-    def of(cls, text: str, tokens: Sequence[Span], influence: Float[np.ndarray, "parts tokens"]) -> "Words":
+    def of(
+        cls, text: str, tokens: Sequence[Span], influence: Float[np.ndarray, "parts tokens"], edges: Span
+    ) -> "Words":
         """Add up what tokens depend on."""
         spans = [(match.start(), match.end()) for match in ATOM.finditer(text)]
         inside = np.array([[a < stop and b > start for start, stop in spans] for a, b in tokens])
@@ -95,7 +99,22 @@ class Words:
             int(part) if WORD.search(text[start:stop]) and strength[part, i] >= LEAST else -1
             for i, (part, (start, stop)) in enumerate(zip(best, spans, strict=True))
         ]
-        return cls(text, spans, strength, owner)
+        return cls(text, spans, strength, owner, edges)
+
+    def run(self, element: Element, free: Sequence[int], limits: Span) -> Span | None:
+        """Return the words of an element: all if it is around the whole source; None if none is free.
+
+        One that holds the full stop of the source holds that of the translation, if its words come last.
+        """
+        at_end = element.parts[1] > self.edges[1]
+        if at_end and element.parts[0] <= self.edges[0] and len(free) == limits[1] - limits[0] > 0:
+            return limits
+        found = self.best_run(element, free, limits) or self.strongest(element, free)
+        if found is None or not at_end:
+            return found
+        behind = range(found[1], limits[1])
+        is_last = all(i in free and not WORD.search(self.text[slice(*self.spans[i])]) for i in behind)
+        return (found[0], limits[1]) if is_last else found
 
     def best_run(self, element: Element, free: Sequence[int], limits: Span) -> Span | None:
         """Return the run of free words with most of an element's words, and fewest others; None if none."""
@@ -136,10 +155,16 @@ def nested(
     influence = None if tokens is None else by.of_parts(source, [mark.place for mark in marks], ids, tree)
     if tokens is None or influence is None:
         return None
-    words = Words.of(text, tokens, influence)
+    words = Words.of(text, tokens, influence, _edges(source, marks))
     with_words = {number for number, row in enumerate(influence) if row.any()}
     _arrange(elements, words, (0, len(words.spans)), with_words)
     return "".join(_written(elements, words, source, marks, (0, len(text))))
+
+
+def _edges(source: str, marks: Sequence[Mark]) -> Span:
+    """Return the last part that starts where a source does, and the first that reaches its end."""
+    end = len(source.rstrip())
+    return sum(mark.place <= 0 for mark in marks), sum(mark.place < end for mark in marks)
 
 
 def _arrange(elements: Sequence[Element], words: Words, limits: Span, with_words: set[int]) -> None:
@@ -149,8 +174,7 @@ def _arrange(elements: Sequence[Element], words: Words, limits: Span, with_words
     for element in sorted(elements, key=lambda own: (not (own.begun or own.open_ended), own.order)):
         run = None
         if any(element.holds(part) for part in with_words):
-            left = sorted(free)
-            run = words.best_run(element, left, limits) or words.strongest(element, left)
+            run = words.run(element, sorted(free), limits)
         if run is None:
             alone.append(element)
             continue

@@ -83,6 +83,9 @@ def _bounds(
     inner = sum(start < tails[1] for start, _ in atoms)  # those before the full stop
     bounds = []
     for mark in marks:
+        if mark.place >= len(source.rstrip()):  # with the full stop, wherever that stands in the lattice
+            bounds.append(len(atoms))
+            continue
         bound = int((middles < mark.place).sum())
         bounds.append(min(bound, inner) if mark.place <= tails[0] else max(bound, inner))
     places = [0, *(mark.place for mark in marks), len(source)]
