@@ -8,7 +8,7 @@ import { Panel, strategyName } from "./panel.js";
 import { startTheme } from "./theme.js";
 
 const EXAMPLES = {
-  en: ["The weather is nice today.", "Where is the train station?", "My brother has bought a new car."],
+  en: ["I need something to cut this with.", "Where is the train station?", "My brother has bought a new car."],
   de: ["Ein Hund läuft durch den Schnee.", "Zwei Kinder spielen im Garten."],
 };
 
