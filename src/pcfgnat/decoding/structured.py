@@ -12,7 +12,7 @@ from pcfgnat.grammar.lengths import best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources, Tables
 
-SPARE = 4
+SPARE = 4  # candidates for each result without repeats
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def word_starts(tokenizer: Tokenizer) -> frozenset[int] | None:
 
 
 def is_word_character(character: str) -> bool:
-    """Return whether a character goes on with a word: letters, digits and accents of spaced scripts, `_`."""
+    """Return whether a character continues a word: letters, digits and accents of spaced scripts, `_`."""
     return (character == "_" or unicodedata.category(character)[0] in "LMN") and not UNSPACED.match(character)
 
 
