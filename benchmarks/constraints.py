@@ -20,7 +20,7 @@ from pcfgnat.decoding.constraints import Clause, Constraints
 from pcfgnat.evaluation import EvaluationSet
 from pcfgnat.report import NOTHING, Table
 from pcfgnat.report.statistics import Timing
-from pcfgnat.runtimes.onnx import OnnxOptions
+from pcfgnat.runtimes.onnx import ExportedOptions
 from pcfgnat.text.surfaces import is_word_character
 from pcfgnat.translator import TranslateOptions, Translation, Translator
 
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     texts = EvaluationSet.files(given.source, given.reference).first(given.sentences)
     options = TranslateOptions(strategy=given.decode, keep=False)  # nothing but the terms is asked for
-    onnx = OnnxOptions(threads=given.threads)
+    onnx = ExportedOptions(threads=given.threads)
     found = costs(
         Translator.load(given.model, options=options, onnx=onnx), texts, given.terms, given.rounds, given.seed
     )

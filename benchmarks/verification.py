@@ -20,7 +20,7 @@ from pcfgnat.evaluation import EvaluationSet, measures_for
 from pcfgnat.export.ctranslate2 import converted
 from pcfgnat.report import Table
 from pcfgnat.report.statistics import Timing
-from pcfgnat.runtimes.onnx import OnnxOptions
+from pcfgnat.runtimes.onnx import ExportedOptions
 from pcfgnat.translator import (
     TranslateOptions,
     Translation,
@@ -64,7 +64,7 @@ def translators(
 ) -> dict[str, Translator]:
     """Load both models, and CTranslate2 with the weights of the one that reads."""
     plain = TranslateOptions(keep=False)
-    ours = Translator.load(model, options=plain, onnx=OnnxOptions(threads=threads), verifier=verifier)
+    ours = Translator.load(model, options=plain, onnx=ExportedOptions(threads=threads), verifier=verifier)
     place = model_directory(verifier or model)
     loaded = load_converted(place, converted(place, precision), precision, threads)
     theirs = Translator(loaded.runtime, loaded.tokenizer, loaded.defaults, replace(plain, strategy="greedy"))

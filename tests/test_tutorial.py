@@ -9,7 +9,7 @@ import pytest
 
 from pcfgnat.checkpoints.checkpoint import Checkpoint
 from pcfgnat.cli import main
-from pcfgnat.runtimes.onnx.exported import Exported
+from pcfgnat.runtimes.exported import Exported
 from pcfgnat.text import read_lines
 from tests.test_readme import blocks
 from tests.text.bilingual import sentences, write_lines

@@ -14,7 +14,7 @@ from pcfgnat.decoding import Viterbi
 from pcfgnat.evaluation.report import SweepPoint
 from pcfgnat.export.onnx import export_onnx
 from pcfgnat.networks import HybridConfig, HybridNetwork
-from pcfgnat.runtimes.onnx.exported import Exported
+from pcfgnat.runtimes.exported import Exported
 from pcfgnat.translator import Translator
 from tests.cli.conftest import World
 from tests.runtimes.models import SHALLOW

@@ -14,7 +14,7 @@ from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.networks import CanvasIds, SlotsConfig, SlotsNetwork, inference
 from pcfgnat.networks.emissions import all_emissions
 from pcfgnat.networks.slots import BLANK
-from pcfgnat.runtimes.onnx import Exported, OnnxOptions, onnx_runtime
+from pcfgnat.runtimes.onnx import Exported, ExportedOptions, onnx_runtime
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.structures import Padded
 from pcfgnat.text import SubwordTokenizer
@@ -104,7 +104,7 @@ def test_onnxruntime_leaves_out_the_same(strategy: str, exact: bool, tmp_path: P
     all_words = Shortlist(np.arange(4, size, dtype=np.uint32), np.zeros(size + 1, dtype=np.int64), NONE)
     export_onnx(tmp_path / "model", tmp_path / "onnx", ExportSettings(shortlist=all_words))
     torch_side = torch_runtime(Checkpoint.open(tmp_path / "model").network())
-    onnx = onnx_runtime(Exported.open(tmp_path / "onnx"), OnnxOptions(threads=1, exact=exact))
+    onnx = onnx_runtime(Exported.open(tmp_path / "onnx"), ExportedOptions(threads=1, exact=exact))
     assert (onnx.shortlist is None) == exact
     decoded = parse_strategy(strategy, onnx)
     ours, theirs = (decoded.decode(runtime, SOURCES, Request(seed=3)) for runtime in (onnx, torch_side))

@@ -25,7 +25,7 @@ from pcfgnat.networks import PCFGConfig, PCFGNetwork
 from pcfgnat.nn import LinkConfig, TransformerConfig
 from pcfgnat.recipes import recipe_path
 from pcfgnat.runtimes.base import Runtime
-from pcfgnat.runtimes.onnx import Exported, OnnxOptions, onnx_runtime
+from pcfgnat.runtimes.onnx import Exported, ExportedOptions, onnx_runtime
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.settings import commented_toml
 from pcfgnat.storage.growing import GrowingFiles
@@ -119,7 +119,7 @@ class ExportedMetadata(Target):
 
     def check(self, content: bytes) -> None:
         (self._directory / "exported.toml").write_bytes(content)
-        translate(onnx_runtime(Exported.open(self._directory), OnnxOptions(threads=1)))
+        translate(onnx_runtime(Exported.open(self._directory), ExportedOptions(threads=1)))
 
 
 class ExportedTable(Target):
@@ -137,7 +137,7 @@ class ExportedTable(Target):
         files = self._plain["files"] | {f"tables/{self._path.name}": hashlib.sha256(content).hexdigest()}
         metadata = dump_toml(self._plain | {"files": files})
         (self._directory / "exported.toml").write_text(metadata, encoding="utf-8")
-        onnx_runtime(Exported.open(self._directory), OnnxOptions(threads=1))
+        onnx_runtime(Exported.open(self._directory), ExportedOptions(threads=1))
 
 
 class StrategyText(Target):

@@ -64,11 +64,32 @@ MODELS: dict[str, tuple[str, Any]] = {
 NOT_EXPORTED: dict[str, tuple[str, Any]] = {
     "flowseq": ("flowseq", FlowSeqConfig(SMALL, 1, 0.0, FlowConfig((1, 1), ffn=16, heads=2))),
 }
+# those that the native kernels run: whole vectors of everything
+WIDE = replace(SMALL, width=64, ffn=96, heads=2)
+WIDE_OTHER = replace(WIDE, pre_norm=False, activation="relu", layers_decoder=1, heads=4)
+WIDE_SHALLOW = replace(WIDE, layers_decoder=1)
+WIDE_GATED = LinkConfig(heads=2)
+NATIVE: dict[str, tuple[str, Any]] = {
+    "wide depth 0": ("pcfg", PCFGConfig(WIDE, upsampling=2, prefix_depth=0, rules=WIDE_GATED)),
+    "wide depth 1": ("pcfg", PCFGConfig(WIDE, True, upsampling=2, prefix_depth=1, rules=WIDE_GATED)),
+    "wide depth 2": ("pcfg", PCFGConfig(WIDE_OTHER, upsampling=1, prefix_depth=2, rules=WIDE_GATED)),
+    "wide depth 3": ("pcfg", PCFGConfig(WIDE, True, upsampling=1, prefix_depth=3, rules=PLAIN)),
+    "wide one head": ("pcfg", PCFGConfig(WIDE_OTHER, upsampling=3, rules=LinkConfig(heads=1))),
+    "wide dag": ("dag", DAGConfig(WIDE, upsampling=3, transitions=WIDE_GATED)),
+    "wide plain dag": ("dag", DAGConfig(WIDE_OTHER, True, upsampling=1, transitions=PLAIN)),
+    "wide autoregressive": ("autoregressive", AutoregressiveConfig(WIDE)),
+    "wide other autoregressive": ("autoregressive", AutoregressiveConfig(WIDE_OTHER)),
+    "wide hybrid": (
+        "hybrid",
+        HybridConfig(replace(WIDE, layers_decoder=1), True, 2, 1, WIDE_GATED, layers_reader=2),
+    ),
+    "wide hybrid of a dag": ("hybrid", HybridConfig(WIDE_OTHER, False, 3, 0, WIDE_GATED, "dag")),
+}
 
 
 def save_model(directory: Path, name: str, types: int = 40, factor: float = 1.7) -> Path:
     """Write a checkpoint of one of these models; the greater the factor, the stronger its opinions."""
-    kind, config = (MODELS | NOT_EXPORTED)[name]
+    kind, config = (MODELS | NOT_EXPORTED | NATIVE)[name]
     tokenizer = SubwordTokenizer("\n".join(f"w{i}" for i in range(types)).encode())
     torch.manual_seed(len(name))
     network = NETWORKS[kind][0](config, tokenizer.vocabulary_size)

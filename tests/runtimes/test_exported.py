@@ -13,7 +13,7 @@ import pytest
 from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.cli import main
 from pcfgnat.export.onnx import ExportSettings, export_onnx, record_shortlist
-from pcfgnat.runtimes.onnx import OnnxOptions, OnnxRuntime, ShortlistFacts
+from pcfgnat.runtimes.onnx import ExportedOptions, OnnxRuntime, ShortlistFacts
 from pcfgnat.text.shortlist import Shortlist
 from pcfgnat.translator import TranslateOptions, Translator, bundled_model, describe_model
 from tests.runtimes.models import save_model
@@ -188,7 +188,7 @@ def test_the_shortlist_is_used_if_it_costs_little(tmp_path: Path) -> None:
     short = Translator.load(tmp_path / "out")("w1 w9 w17 w5").pieces
     assert set(short) <= {"w1", "w9", "w17", "w5", "w3"}
     assert short != exact
-    wanted = OnnxOptions(exact=True)
+    wanted = ExportedOptions(exact=True)
     assert Translator.load(tmp_path / "out", onnx=wanted)("w1 w9 w17 w5").pieces == exact
 
 

@@ -13,8 +13,8 @@ from pcfgnat.decoding import Request, Strategy, parse_strategy, strategies_of
 from pcfgnat.export.onnx import ExportSettings, export_onnx
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Frames, Runtime, Slots, Steps, Tables
-from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, Exported, OnnxOptions, OnnxRuntime, onnx_runtime
-from pcfgnat.runtimes.onnx.sessions import available_cores
+from pcfgnat.runtimes.machine import available_cores
+from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, Exported, ExportedOptions, OnnxRuntime, onnx_runtime
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.text.shortlist import Shortlist
 from tests.runtimes.conftest import Exports
@@ -71,7 +71,7 @@ def sources(types: int = 44) -> list[list[int]]:
     return [[2, *(draw.randrange(4, types) for _ in range(n - 2)), 3][:n] for n in LENGTHS]
 
 
-def on_onnx(directory: Path, options: OnnxOptions | None = None) -> OnnxRuntime:
+def on_onnx(directory: Path, options: ExportedOptions | None = None) -> OnnxRuntime:
     return onnx_runtime(Exported.open(directory), options)
 
 
@@ -261,7 +261,7 @@ def test_a_shortlist_keeps_to_its_types(name: str, strategy: str, tmp_path: Path
     batch, request = sources(), Request(length_penalty=2.0)
 
     def decoded(kind: str, exact: bool | None) -> list[list[Hypothesis]]:
-        runtime = on_onnx(tmp_path / kind, OnnxOptions(exact=exact))
+        runtime = on_onnx(tmp_path / kind, ExportedOptions(exact=exact))
         return parse_strategy(strategy, runtime).decode(runtime, batch, request)
 
     exact = decoded("all", True)
@@ -297,7 +297,7 @@ def test_what_cannot_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not (tmp_path / "onnx").exists()
     export_onnx(save_model(tmp_path / "ctc", "ctc"), tmp_path / "onnx")
     with pytest.raises(CheckpointError, match="has no shortlist"):
-        on_onnx(tmp_path / "onnx", OnnxOptions(exact=False))
+        on_onnx(tmp_path / "onnx", ExportedOptions(exact=False))
     few = Shortlist(np.array([7], np.uint32), np.zeros(9, np.int64), np.zeros(0, np.uint32))
     with pytest.raises(CheckpointError, match="vocabulary must be 44, got 8 of the shortlist"):
         export_onnx(tmp_path / "ctc", tmp_path / "other", ExportSettings(shortlist=few))

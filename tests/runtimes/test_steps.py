@@ -11,7 +11,7 @@ from pcfgnat.decoding import Request, Rescore, Verify
 from pcfgnat.decoding.stepwise import GreedySteps
 from pcfgnat.export.onnx import ExportSettings, export_onnx
 from pcfgnat.runtimes.base import Steps
-from pcfgnat.runtimes.onnx import Exported, OnnxOptions, onnx_runtime
+from pcfgnat.runtimes.onnx import Exported, ExportedOptions, onnx_runtime
 from pcfgnat.runtimes.onnx.hybrid import OnnxHybrid
 from pcfgnat.runtimes.onnx.one_pass import OnnxTables
 from pcfgnat.runtimes.onnx.steps import OnnxSteps
@@ -28,7 +28,7 @@ FEW = Shortlist(np.arange(4, 20, dtype=np.uint32), np.zeros(45, np.int64), np.ze
 
 def loaded(place: Path, name: str, settings: ExportSettings, exact: bool | None = None) -> Any:
     export_onnx(save_model(place / name, name), place / f"{name} exported", settings)
-    return onnx_runtime(Exported.open(place / f"{name} exported"), OnnxOptions(threads=1, exact=exact))
+    return onnx_runtime(Exported.open(place / f"{name} exported"), ExportedOptions(threads=1, exact=exact))
 
 
 def paired(place: Path, settings: ExportSettings, exact: bool | None = None) -> Paired:

@@ -4,7 +4,7 @@ import pytest
 
 from pcfgnat.decoding import DecodingError
 from pcfgnat.decoding.constraints import Constraints
-from pcfgnat.runtimes.onnx import OnnxOptions
+from pcfgnat.runtimes.onnx import ExportedOptions
 from pcfgnat.text.glossary import Term
 from pcfgnat.translator import TranslateOptions, Translator
 from pcfgnat.translator.demands import UnsatisfiedError, piece_constraints
@@ -24,7 +24,7 @@ LONG = " ".join([SENTENCES[0], SENTENCES[1], SENTENCES[2]] * 8)
 @pytest.fixture(scope="module", params=["torch", "onnx", "shortlist"])
 def bundled(request: pytest.FixtureRequest) -> Translator:
     """The bundled model in torch, exported, and exported with its shortlist."""
-    onnx = OnnxOptions(threads=1, exact=request.param != "shortlist")
+    onnx = ExportedOptions(threads=1, exact=request.param != "shortlist")
     return Translator.load(runtime="torch" if request.param == "torch" else "onnx", onnx=onnx)
 
 

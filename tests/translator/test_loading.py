@@ -14,7 +14,7 @@ from pcfgnat.export.onnx import ExportSettings, export_onnx, record_shortlist
 from pcfgnat.networks import AutoregressiveConfig, AutoregressiveNetwork
 from pcfgnat.nn import TransformerConfig
 from pcfgnat.runtimes.base import Steps, Tables
-from pcfgnat.runtimes.onnx import OnnxOptions, OnnxRuntime, ShortlistFacts
+from pcfgnat.runtimes.onnx import ExportedOptions, OnnxRuntime, ShortlistFacts
 from pcfgnat.runtimes.torch import TorchRuntime, torch_runtime
 from pcfgnat.text import SubwordTokenizer
 from pcfgnat.text.shortlist import Shortlist
@@ -80,7 +80,7 @@ def test_a_job_is_all_that_a_translation_depends_on(checkpoint: Path) -> None:
     }
     job = Translator.load(checkpoint).job()
     assert job == {**common, "runtime": "onnx", "precision": "int8", "exact": "False"}
-    exact = Translator.load(checkpoint, onnx=OnnxOptions(exact=True)).job()
+    exact = Translator.load(checkpoint, onnx=ExportedOptions(exact=True)).job()
     assert exact == {**job, "exact": "True"}
     assert Translator.load(checkpoint / "onnx").job() == job
     torch = Translator.load(checkpoint, runtime="torch")

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pcfgnat.config import from_dict
+from pcfgnat.runtimes.exported import load_exported_metadata
+from pcfgnat.runtimes.native import native_reason
 from pcfgnat.translator.loading import ONNX, model_directory
 
 WORKER = "pcfgnat.benchmark.worker"
 SHORTLIST = {"shortlist": True, "exact": False}
 CTRANSLATE2_FILE, ONNX_FILE = "model.bin", "exported.toml"
-RUNTIMES = ("torch", "onnx")
+RUNTIMES = ("torch", "onnx", "native")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Contender:
     """A model in a runtime with a way to decode.
 
     model:        what the network is, for people and for tables: `pcfg λ=4`, `autoregressive 6-6`
-    runtime:      `torch`, `onnx` or `ctranslate2`; what else a worker of another module knows
+    runtime:      `torch`, `onnx`, `native` or `ctranslate2`; what else a worker of another module knows
     directory:    a checkpoint, an exported one or a CTranslate2 model
     decode:       a strategy of the model; none for the checkpoint's own
     precision:    of weights and products
@@ -63,9 +65,10 @@ class Case:
 
 
 def parse_contender(text: str) -> Contender:
-    """Read NAME=DIR, or NAME=DIR:HOW with a strategy, `torch`, `onnx`, `shortlist`, `exact`, joined by `+`.
+    """Read NAME=DIR, or NAME=DIR:HOW with a strategy, a runtime, `shortlist` or `exact`, joined by `+`.
 
-    A checkpoint that has an exported model inside runs as `translate` runs it: on onnxruntime.
+    A checkpoint that has an exported model inside runs as `translate` runs it: on the native kernels where
+    they can, or else on onnxruntime.
     """
     name, equals, place = text.partition("=")
     path, _, how = place.partition(":")
@@ -78,17 +81,24 @@ def parse_contender(text: str) -> Contender:
         raise ValueError(f"a model must be a directory, but {path} does not exist")
     directory = model_directory(path)
     foreign = (directory / CTRANSLATE2_FILE).exists()
-    exported = any((place / ONNX_FILE).exists() for place in (directory, directory / ONNX))
+    exported = [place for place in (directory, directory / ONNX) if (place / ONNX_FILE).exists()]
     if foreign and wanted:
         raise ValueError(f"{path} is a CTranslate2 model and must run there, got {wanted[0]}")
     return Contender(
         name=name,
         model=name,
-        runtime="ctranslate2" if foreign else wanted[0] if wanted else "onnx" if exported else "torch",
+        runtime="ctranslate2" if foreign else wanted[0] if wanted else _usual(exported),
         directory=directory,
         decode=decode[0] if decode else None,
         shortlist=next((SHORTLIST[word] for word in words if word in SHORTLIST), None),
     )
+
+
+def _usual(exported: Sequence[Path]) -> str:
+    """Return what runs a checkpoint, whose exported models these are, if nobody says so."""
+    if not exported:
+        return "torch"
+    return "native" if native_reason(load_exported_metadata(exported[0])) is None else "onnx"
 
 
 def selected(contenders: Sequence[Contender], patterns: Sequence[str]) -> list[Contender]:

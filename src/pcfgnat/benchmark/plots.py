@@ -14,7 +14,7 @@ from pcfgnat.storage.files import write_atomically
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-STYLES = {"torch": ":", "onnx": "-", "ctranslate2": "--"}
+STYLES = {"torch": ":", "onnx": "-.", "native": "-", "ctranslate2": "--"}
 OTHER_STYLE = "-."
 USUAL_LENGTH, USUAL_BATCH = 25, 1
 

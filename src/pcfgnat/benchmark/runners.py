@@ -5,7 +5,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import cast
 
 from pcfgnat.benchmark.contender import Contender
 
@@ -28,11 +28,12 @@ class Runner(ABC):
 
 
 class OurRunner(Runner):
-    """A checkpoint in torch, or exported to onnxruntime: both translate by the same `Translator`."""
+    """A checkpoint in torch, or exported: both translate by the same `Translator`."""
 
     def __init__(self, contender: Contender, threads: int) -> None:
-        from pcfgnat.runtimes.onnx import OnnxOptions
+        from pcfgnat.runtimes.onnx import ExportedOptions
         from pcfgnat.translator import TranslateOptions, Translator
+        from pcfgnat.translator.loading import RuntimeName
 
         if contender.runtime == "torch":
             import torch
@@ -40,9 +41,12 @@ class OurRunner(Runner):
             torch.set_num_threads(threads)
         strategy = f"beam:size={contender.beam}" if contender.decode == "beam" else contender.decode
         options = TranslateOptions(strategy=strategy, batch=MOST_SENTENCES)
-        onnx = OnnxOptions(threads, exact=None if contender.shortlist is None else not contender.shortlist)
-        runtime: Literal["torch", "onnx"] = "torch" if contender.runtime == "torch" else "onnx"
-        loaded = Translator.load(contender.directory, options=options, runtime=runtime, onnx=onnx)
+        onnx = ExportedOptions(
+            threads, exact=None if contender.shortlist is None else not contender.shortlist
+        )
+        loaded = Translator.load(
+            contender.directory, options=options, runtime=cast(RuntimeName, contender.runtime), onnx=onnx
+        )
         self._translator = loaded.for_corpus_text()
         self._request = self._translator.request
         self._forced = contender.forced

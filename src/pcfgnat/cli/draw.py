@@ -13,6 +13,7 @@ from pcfgnat.cli.options import (
     add_decoding_options,
     add_former_name,
     add_machine_options,
+    add_runtime_option,
     load_translator,
     new_command,
     positive,
@@ -83,6 +84,7 @@ def add_command(commands: Commands) -> None:
     )
     add_decoding_options(parser)
     add_machine_options(parser)
+    add_runtime_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:

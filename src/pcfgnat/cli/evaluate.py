@@ -11,6 +11,7 @@ from pcfgnat.cli.options import (
     Commands,
     add_decoding_options,
     add_machine_options,
+    add_runtime_option,
     load_translator,
     named_paths,
     new_command,
@@ -70,6 +71,7 @@ def add_command(commands: Commands) -> None:
     add("--save", type=Path, metavar="DIR", help="write the translations of each system to DIR/NAME.txt")
     add_decoding_options(parser)
     add_machine_options(parser)
+    add_runtime_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:

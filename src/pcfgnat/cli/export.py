@@ -112,7 +112,7 @@ def _measure(output: Path, options: argparse.Namespace) -> None:
     from pcfgnat.evaluation import measures_for
     from pcfgnat.evaluation.judging import on_stderr
     from pcfgnat.export.onnx import record_shortlist
-    from pcfgnat.runtimes.onnx import OnnxOptions, ShortlistFacts
+    from pcfgnat.runtimes.onnx import ExportedOptions, ShortlistFacts
     from pcfgnat.text import Prepared
     from pcfgnat.text.shortlist import SHORTLIST, Shortlist
     from pcfgnat.translator import Translator, describe_model
@@ -125,7 +125,7 @@ def _measure(output: Path, options: argparse.Namespace) -> None:
     references = [tokenizer.plain(target) for target in targets]
     bleu = {}
     for exact in (True, False):
-        translator = Translator.load(output, onnx=OnnxOptions(exact=exact)).for_corpus_text()
+        translator = Translator.load(output, onnx=ExportedOptions(exact=exact)).for_corpus_text()
         label = "exact" if exact else "with the shortlist"
         found = [result.text for result in translator.stream(on_stderr(sources, label))]
         bleu[exact], _ = measures.bleu(found, references)

@@ -103,6 +103,17 @@ def add_machine_options(parser: argparse.ArgumentParser, batch: int = 32) -> Non
     group.add_argument("--batch", type=positive, metavar="N", help=f"sentences at a time (default: {batch})")
 
 
+def add_runtime_option(parser: argparse.ArgumentParser) -> None:
+    """Add what runs the model."""
+    parser.add_argument(
+        "--runtime",
+        choices=("auto", "native", "onnx", "torch"),
+        default="auto",
+        help="what runs the model; native are compiled kernels, for models exported in 8 bits "
+        "(default: native where possible, else onnx, else torch)",
+    )
+
+
 def use_machine(options: argparse.Namespace) -> "torch.device":
     """Set the number of threads, and return the device; raise an error if it is not available."""
     import torch
@@ -125,10 +136,10 @@ def load_translator(
     directory: Path | None,
     results: int = 1,
     at_once: bool = False,
-    runtime: "RuntimeName" = "auto",
+    runtime: "RuntimeName | None" = None,
 ) -> "Translator":
     """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
-    from pcfgnat.runtimes.onnx import OnnxOptions
+    from pcfgnat.runtimes.onnx import ExportedOptions
     from pcfgnat.translator import (
         TranslateOptions,
         Translator,
@@ -137,7 +148,7 @@ def load_translator(
         model_directory,
     )
 
-    place = model_directory(directory)
+    place, runtime = model_directory(directory), runtime or options.runtime
     device: object = options.device
     for needed in (place, *([] if options.verifier is None else [model_directory(options.verifier)])):
         if exported_for(needed, options.device, runtime) is None:  # otherwise torch need not be installed
@@ -152,7 +163,7 @@ def load_translator(
         batch=options.batch or defaults.batch,
         window=1 if at_once or options.batch == 1 else defaults.window,
     )
-    onnx = OnnxOptions(threads=options.threads, exact=True if options.exact else None)
+    onnx = ExportedOptions(threads=options.threads, exact=True if options.exact else None)
     start = time.monotonic()
     translator = Translator.load(place, device, wanted, runtime, onnx, verifier=options.verifier)
     kind, strategy = type(translator.runtime).__name__, translator.strategy.name

@@ -167,7 +167,7 @@ def _access(options: argparse.Namespace, address: str) -> "Access":
 
 def _threads(options: argparse.Namespace) -> int | None:
     """Share the cores among the workers unless `--threads` is given."""
-    from pcfgnat.runtimes.onnx.sessions import available_cores
+    from pcfgnat.runtimes.machine import available_cores
 
     threads: int | None = options.threads
     if threads is not None or options.workers == 1:

@@ -79,7 +79,7 @@ def _network_name(place: Path) -> str:
 
 def _in_ctranslate2(options: argparse.Namespace, place: Path) -> "Translator":
     from pcfgnat.export.ctranslate2 import converted
-    from pcfgnat.runtimes.onnx.sessions import available_cores
+    from pcfgnat.runtimes.machine import available_cores
     from pcfgnat.translator import TranslateOptions, Translator, load_converted
 
     precision: Literal["float32", "int8"] = options.precision

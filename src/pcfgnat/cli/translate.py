@@ -14,6 +14,7 @@ from pcfgnat.cli.options import (
     add_decoding_options,
     add_former_name,
     add_machine_options,
+    add_runtime_option,
     load_translator,
     new_command,
     positive,
@@ -75,6 +76,7 @@ def add_command(commands: Commands) -> None:
     add_former_name(parser, "--nbest", "results", positive)
     add_constraint_options(parser)
     add_machine_options(parser)
+    add_runtime_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:

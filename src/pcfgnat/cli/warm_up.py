@@ -32,11 +32,11 @@ def run(options: argparse.Namespace) -> None:
     from pcfgnat.grammar.compiled import cache_directories, is_writable
     from pcfgnat.grammar.kernels import viterbi
     from pcfgnat.runtimes.base import Tables
-    from pcfgnat.runtimes.onnx import OnnxOptions
+    from pcfgnat.runtimes.onnx import ExportedOptions
     from pcfgnat.translator import TranslateOptions, Translator
     from pcfgnat.translator.lattice import lattice_of
 
-    translator = Translator.load(options.model, onnx=OnnxOptions(threads=options.threads))
+    translator = Translator.load(options.model, onnx=ExportedOptions(threads=options.threads))
     for strategy in translator.strategies:
         chosen = translator.with_options(TranslateOptions(strategy=strategy))
         chosen(SAMPLES[0])

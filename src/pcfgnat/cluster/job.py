@@ -5,11 +5,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pcfgnat.runtimes.onnx import OnnxOptions
+from pcfgnat.runtimes.onnx import ExportedOptions
 from pcfgnat.storage.shards import Shard, ShardedFile, write_shard
 from pcfgnat.translator import TranslateOptions, Translator, exported_for, job_record
+from pcfgnat.translator.loading import RuntimeName
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,8 @@ class ClusterJob:
 
     def translator(self, device: str | None = None) -> Translator:
         """Load the model; on another device it has the runtime that it would have on the job's own."""
-        onnx = OnnxOptions(threads=self.threads, exact=self.exact)
-        runtime: Literal["torch", "onnx"] = (
-            "torch" if exported_for(self.model, self.device) is None else "onnx"
-        )
+        onnx = ExportedOptions(threads=self.threads, exact=self.exact)
+        runtime: RuntimeName = "torch" if exported_for(self.model, self.device) is None else "auto"
         translator = Translator.load(self.model, device or self.device, self.options, runtime, onnx)
         return translator.for_corpus_text() if self.pieces else translator
 

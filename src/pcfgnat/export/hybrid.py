@@ -11,7 +11,7 @@ from pcfgnat.export.one_pass import Tables, write_one_pass
 from pcfgnat.export.ranges import named_weights
 from pcfgnat.export.stepwise import StepwiseGraph
 from pcfgnat.networks import HybridNetwork
-from pcfgnat.runtimes.onnx.exported import DECODER, ENCODER
+from pcfgnat.runtimes.exported import DECODER, ENCODER
 
 LAST_RANGE = "decoder.norm.range"
 

@@ -7,7 +7,7 @@ import numpy as np
 from pcfgnat.export.links import LinkGraph, add_rules, add_transitions
 from pcfgnat.export.network import NetworkGraph, Weights
 from pcfgnat.networks import CanvasNetwork, CTCNetwork, DAGNetwork, PCFGNetwork
-from pcfgnat.runtimes.onnx.exported import NETWORK, START
+from pcfgnat.runtimes.exported import NETWORK, START
 
 Tables = dict[str, np.ndarray]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from pcfgnat import __version__
 from pcfgnat.checkpoints.checkpoint import Checkpoint
@@ -18,6 +19,7 @@ from pcfgnat.export.one_pass import Tables, write_one_pass
 from pcfgnat.export.output import exact_output, selected_output
 from pcfgnat.export.ranges import activation_ranges, named_weights
 from pcfgnat.export.stepwise import StepwiseGraph
+from pcfgnat.export.weights import native_tensors
 from pcfgnat.networks import (
     AutoregressiveNetwork,
     CanvasNetwork,
@@ -28,8 +30,7 @@ from pcfgnat.networks import (
     PredictedLengthNetwork,
     SlotsNetwork,
 )
-from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, ExportedMetadata, Shape, ShortlistFacts
-from pcfgnat.runtimes.onnx.exported import (
+from pcfgnat.runtimes.exported import (
     CARD,
     DECODER,
     ENCODER,
@@ -39,7 +40,9 @@ from pcfgnat.runtimes.onnx.exported import (
     TABLES,
     TOKENIZER,
 )
-from pcfgnat.runtimes.onnx.output import SPECIAL
+from pcfgnat.runtimes.native.names import WEIGHTS as NATIVE_WEIGHTS
+from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, ExportedMetadata, Shape, ShortlistFacts
+from pcfgnat.runtimes.output import SPECIAL
 from pcfgnat.storage.files import StorageError, replaced_directory, write_atomically
 from pcfgnat.storage.toml import dump_toml, load_config
 from pcfgnat.text.shortlist import SHORTLIST, Shortlist
@@ -94,6 +97,8 @@ def _write(
     for key, table in tables.items():
         _save(directory, key, table.astype(np.float16) if settings.int8 else table)
     _output(weights, directory, settings.int8)
+    if settings.int8 and (tensors := native_tensors(network)):
+        save_file(tensors, directory / NATIVE_WEIGHTS)
     opened.tokenizer.save(directory / TOKENIZER)
     if settings.shortlist is not None:
         settings.shortlist.save(directory / SHORTLIST)

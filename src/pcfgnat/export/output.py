@@ -11,7 +11,8 @@ from jaxtyping import Float
 from onnx import TensorProto
 
 from pcfgnat.export.graph import Graph, Quantised, Range
-from pcfgnat.runtimes.onnx.output import BLOCK_TYPES, SPECIAL
+from pcfgnat.runtimes.onnx.output import BLOCK_TYPES
+from pcfgnat.runtimes.output import SPECIAL
 
 
 def exact_output(

@@ -9,7 +9,7 @@ from typing import Any
 from pcfgnat.checkpoints.metadata import Card
 from pcfgnat.decoding import strategies_of, strategy_text
 from pcfgnat.decoding.constraints import Constraining, Constraints
-from pcfgnat.runtimes.onnx import OnnxOptions
+from pcfgnat.runtimes.onnx import ExportedOptions
 from pcfgnat.server.schemas import ModelCard, ModelFacts
 from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, model_directory
 from pcfgnat.translator.lattice import lattice_of
@@ -44,7 +44,7 @@ class ServedModel:
         name: str,
         directory: Path | None,
         device: object = "cpu",
-        onnx: OnnxOptions | None = None,
+        onnx: ExportedOptions | None = None,
         verifier: Path | None = None,
     ) -> "ServedModel":
         """Load a checkpoint or an exported model, and its verifier; without a directory the bundled one."""

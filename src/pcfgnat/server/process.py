@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from pcfgnat.runtimes.onnx import OnnxOptions
+from pcfgnat.runtimes.onnx import ExportedOptions
 from pcfgnat.server.access import Access
 from pcfgnat.server.app import create_app
 from pcfgnat.server.limits import Limits
@@ -51,7 +51,7 @@ class ServeSettings:
     def __call__(self) -> FastAPI:
         """Load the models and make the application, in the process that runs it."""
         configure_logging(self.log_level, self.log_format)
-        onnx = OnnxOptions(threads=self.threads)
+        onnx = ExportedOptions(threads=self.threads)
         models = {
             name: ServedModel.load(name, place, self.device, onnx, self.verifiers.get(name))
             for name, place in self.models.items()

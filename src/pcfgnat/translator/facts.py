@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pcfgnat.config import to_dict
 from pcfgnat.decoding import strategies_of
-from pcfgnat.runtimes.onnx import Exported, onnx_runtime
-from pcfgnat.runtimes.onnx.exported import is_exported
+from pcfgnat.runtimes.choice import chosen_runtime, run_exported
+from pcfgnat.runtimes.exported import Exported, is_exported
 from pcfgnat.translator.loading import ONNX, exported_alone, exported_for
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _stored(directory: Path) -> dict[str, Any]:
     if inside is None:
         known: dict[str, Any] = {"note": NOT_BUILT}
     else:
-        runtime = onnx_runtime(Exported.open(inside))
+        runtime = run_exported(Exported.open(inside))
         known = {"longest source": runtime.max_source_length, "strategies": list(strategies_of(runtime))}
     facts = to_dict(stored.metadata)
     return {
@@ -83,13 +83,13 @@ def _exported(directory: Path) -> dict[str, Any]:
     return {
         "directory": str(directory),
         "network": facts["network"].pop("name"),
-        "exported for": "onnxruntime",
+        "runs on": "native kernels" if chosen_runtime(exported) == "native" else "onnxruntime",
         "precision": facts.pop("precision"),
         "size": _size(directory),
         "tokenizer": exported.tokenizer.kind,
         "vocabulary": facts.pop("vocabulary"),
         "longest source": exported.metadata.shape.max_source_length,
-        "strategies": list(strategies_of(onnx_runtime(exported))),
+        "strategies": list(strategies_of(run_exported(exported))),
         "architecture": facts.pop("network"),
         **facts,
     }

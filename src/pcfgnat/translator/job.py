@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from pcfgnat.config import to_dict
-from pcfgnat.runtimes.onnx.exported import is_exported
+from pcfgnat.runtimes.exported import is_exported
 from pcfgnat.storage.toml import dump_toml
 from pcfgnat.translator.loading import ONNX, describe_model
 from pcfgnat.translator.translator import Translator
@@ -17,7 +17,7 @@ def job_record(translator: Translator, directory: Path, chunk: int) -> dict[str,
     sentences are put together counts only where it changes their translations. The device does not count.
     """
     record = {**translator.job(), "network": _digest({"network": describe_model(directory).network})}
-    if record["runtime"] == "onnx":
+    if record["runtime"] in ("onnx", "native"):
         exported = describe_model(directory if is_exported(directory) else directory / ONNX)
         record["exported"] = _digest(to_dict(exported))
     verifier = None if translator.loaded is None else translator.loaded.verifier

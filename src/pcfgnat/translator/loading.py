@@ -10,13 +10,15 @@ from pcfgnat.checkpoints.metadata import CheckpointError, DecodingDefaults, Meta
 from pcfgnat.checkpoints.stored import WEIGHTS
 from pcfgnat.config import ConfigError
 from pcfgnat.runtimes.base import Latents, Runtime, Steps, Tables
-from pcfgnat.runtimes.onnx.base import OnnxOptions
-from pcfgnat.runtimes.onnx.exported import (
+from pcfgnat.runtimes.choice import chosen_runtime, run_exported
+from pcfgnat.runtimes.exported import (
     Exported,
     ExportedMetadata,
     is_exported,
     load_exported_metadata,
 )
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
+from pcfgnat.runtimes.native import native_reason
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
 from pcfgnat.runtimes.paired import Paired, PairedLatents
 from pcfgnat.storage.files import StorageError
@@ -28,7 +30,7 @@ ONNX = "onnx"  # a directory in a checkpoint, with the same model exported
 FINAL = "final"  # a directory of a training run, with the checkpoint to use
 A_RUN = ("config.toml", "state")  # what every training run has
 
-RuntimeName = Literal["auto", "torch", "onnx"]
+RuntimeName = Literal["auto", "torch", "onnx", "native"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Loaded:
     runtime: Runtime
     tokenizer: Tokenizer
     defaults: DecodingDefaults
-    runtime_name: Literal["torch", "onnx", "ctranslate2"]
+    runtime_name: Literal["torch", "onnx", "native", "ctranslate2"]
     origin: str
     precision: str
     exact: bool
@@ -119,12 +121,13 @@ def exported_for(directory: Path, device: str = "cpu", runtime: RuntimeName = "a
         return directory
     inside = directory / ONNX
     if runtime == "torch" or not is_exported(inside):
-        if runtime == "onnx":
+        if runtime in ("onnx", "native"):
             raise CheckpointError(f"{directory} must be an exported model or have one in {inside}")
         return None
-    if runtime == "onnx":
+    if runtime in ("onnx", "native"):
         return inside
-    return inside if device == "cpu" and onnxruntime_is_installed() else None
+    runs = onnxruntime_is_installed() or native_reason(load_exported_metadata(inside)) is None
+    return inside if device == "cpu" and runs else None
 
 
 def exported_alone(directory: Path) -> bool:
@@ -133,22 +136,21 @@ def exported_alone(directory: Path) -> bool:
 
 
 def load_model(
-    directory: Path, device: str = "cpu", runtime: RuntimeName = "auto", onnx: OnnxOptions | None = None
+    directory: Path, device: str = "cpu", runtime: RuntimeName = "auto", onnx: ExportedOptions | None = None
 ) -> Loaded:
     """Load a checkpoint or an exported model."""
     exported = exported_for(directory, device, runtime)
     if exported is None:
         return _load_checkpoint(directory, device)
-    from pcfgnat.runtimes.onnx import onnx_runtime
-
+    assert runtime != "torch"
     found = Exported.open(exported)
     metadata = found.metadata
     if exported != directory:
         _check_origin(directory, found)
-    running = onnx_runtime(found, onnx)
+    name, running = chosen_runtime(found, runtime), run_exported(found, onnx, runtime)
     exact, origin = running.shortlist is None, metadata.origin_sha256
     facts = (origin, metadata.precision, exact, metadata.network)
-    return Loaded(running, found.tokenizer, metadata.decoding, "onnx", *facts)
+    return Loaded(running, found.tokenizer, metadata.decoding, name, *facts)
 
 
 def _load_checkpoint(directory: Path, device: str) -> Loaded:

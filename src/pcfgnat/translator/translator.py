@@ -20,7 +20,7 @@ from pcfgnat.decoding import (
 from pcfgnat.decoding.constraints import NOTHING, Constraints, Satisfied
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Drafts, Runtime, Tables
-from pcfgnat.runtimes.onnx.base import OnnxOptions
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.text import Tokenizer
 from pcfgnat.text.surfaces import word_starts
 from pcfgnat.translator.confidence import Word
@@ -104,7 +104,7 @@ class Translator:
         device: object = "cpu",
         options: TranslateOptions | None = None,
         runtime: RuntimeName = "auto",
-        onnx: OnnxOptions | None = None,
+        onnx: ExportedOptions | None = None,
         verifier: Path | str | None = None,
     ) -> "Translator":
         """Load a checkpoint, an exported model or the result of a training run; by default the bundled model.

@@ -1,8 +1,9 @@
 """Exported models on onnxruntime and compiled kernels; no torch."""
 
 from pcfgnat.checkpoints.metadata import CheckpointError
-from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
-from pcfgnat.runtimes.onnx.exported import Exported, ExportedMetadata, Shape, ShortlistFacts, is_exported
+from pcfgnat.runtimes.exported import Exported, ExportedMetadata, Shape, ShortlistFacts, is_exported
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
+from pcfgnat.runtimes.onnx.base import OnnxRuntime
 from pcfgnat.runtimes.onnx.hybrid import OnnxHybrid
 from pcfgnat.runtimes.onnx.one_pass import OnnxFrames, OnnxTables
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
@@ -23,20 +24,20 @@ ONNX_RUNTIMES: dict[str, type[OnnxTables | OnnxFrames | OnnxSlots | OnnxOpenFram
 }
 
 
-def onnx_runtime(exported: Exported, options: OnnxOptions | None = None) -> OnnxRuntime:
+def onnx_runtime(exported: Exported, options: ExportedOptions | None = None) -> OnnxRuntime:
     """Load the graphs of an exported model."""
     name = exported.metadata.network_name
     if name not in ONNX_RUNTIMES:
         known = ", ".join(ONNX_RUNTIMES)
         raise CheckpointError(f"{exported.directory}: network.name must be one of {known}, got {name!r}")
-    return ONNX_RUNTIMES[name](exported, options or OnnxOptions())
+    return ONNX_RUNTIMES[name](exported, options or ExportedOptions())
 
 
 __all__ = [
     "ONNX_RUNTIMES",
     "Exported",
     "ExportedMetadata",
-    "OnnxOptions",
+    "ExportedOptions",
     "OnnxRuntime",
     "Shape",
     "ShortlistFacts",

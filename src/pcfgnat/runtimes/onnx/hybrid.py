@@ -7,8 +7,8 @@ import numpy as np
 
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.runtimes.base import Sources
-from pcfgnat.runtimes.onnx.base import OnnxOptions
-from pcfgnat.runtimes.onnx.exported import DECODER, ENCODER, Exported
+from pcfgnat.runtimes.exported import DECODER, ENCODER, Exported
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.onnx.layout import mask
 from pcfgnat.runtimes.onnx.one_pass import OnnxTables
 from pcfgnat.runtimes.onnx.steps import OnnxStepper
@@ -25,7 +25,7 @@ class Encoded:
 class OnnxHybrid(OnnxTables):
     """An exported network that drafts and reads."""
 
-    def __init__(self, exported: Exported, options: OnnxOptions) -> None:
+    def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
         self._copied = ("memory",) if self.metadata.shape.copy_input else ()
         self._encoder = self.session(ENCODER, ("keys_values", "draft_keys_values", *self._copied))

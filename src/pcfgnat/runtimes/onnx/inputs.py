@@ -5,7 +5,7 @@ from jaxtyping import Float32, Int64
 
 from pcfgnat.grammar.canvas import Geometry
 from pcfgnat.runtimes.base import Sources
-from pcfgnat.runtimes.onnx.exported import Exported
+from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.onnx.kept import Kept
 from pcfgnat.runtimes.onnx.layout import BLANK, BOS, EOS, canvas_kinds, mask, opposite_rows, rule_inputs
 from pcfgnat.runtimes.onnx.sessions import Session

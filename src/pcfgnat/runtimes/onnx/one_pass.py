@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Float32, Int64
 
 from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.grammar.canvas import GRAMMAR, GRAPH, Framing
-from pcfgnat.grammar.decoding import Grammars, LengthTable
+from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.runtimes.base import Sources
-from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
-from pcfgnat.runtimes.onnx.exported import NETWORK, START, Exported
+from pcfgnat.runtimes.exported import NETWORK, START, Exported
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
+from pcfgnat.runtimes.onnx.base import OnnxRuntime
 from pcfgnat.runtimes.onnx.grouping import alike, tokens_of_a_run
 from pcfgnat.runtimes.onnx.inputs import Inputs
-from pcfgnat.runtimes.onnx.output import Best, Emissions
+from pcfgnat.runtimes.output import Best, Emissions
+from pcfgnat.runtimes.tabulate import Tabulate
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 Scores = Mapping[str, np.ndarray]
@@ -31,7 +33,7 @@ class OnePass(OnnxRuntime):
     """A network whose canvas follows from the source."""
 
     def __init__(
-        self, exported: Exported, options: OnnxOptions, framing: Framing, outputs: Sequence[str]
+        self, exported: Exported, options: ExportedOptions, framing: Framing, outputs: Sequence[str]
     ) -> None:
         super().__init__(exported, options)
         name, geometry = self.metadata.network_name, self.metadata.shape.geometry
@@ -70,7 +72,7 @@ class OnePass(OnnxRuntime):
 class OnnxTables(OnePass):
     """A grammar or a graph."""
 
-    def __init__(self, exported: Exported, options: OnnxOptions) -> None:
+    def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         geometry = exported.metadata.shape.geometry
         is_graph = geometry is not None and geometry.structure == "graph"
         self._rules = "transitions" if is_graph else "chain"
@@ -87,27 +89,14 @@ class OnnxTables(OnePass):
         batch, longest = len(chain_lengths), int(chain_lengths.max())
         chain = scores[self._rules].reshape(batch, longest, -1, longest)
         prefix = scores.get("prefix", np.zeros((batch, longest, 0), dtype=np.float32))
-        tabulate = _Tabulate(chain, prefix, chain_lengths, self.threads)
+        tabulate = Tabulate(chain, prefix, chain_lengths, self.threads)
         return Grammars(chain, prefix, chain_lengths, self.framing, emissions, tabulate)
-
-
-@dataclass(frozen=True, eq=False)
-class _Tabulate:
-    chain: Float[np.ndarray, "B C d C"]
-    prefix: Float[np.ndarray, "B C R"]
-    chain_lengths: Int64[np.ndarray, "B"]
-    threads: int
-
-    def __call__(self, token_scores: np.ndarray, limit: int) -> LengthTable:
-        from pcfgnat.grammar.tables import best_by_length  # numba takes a moment
-
-        return best_by_length(token_scores, self.chain, self.prefix, self.chain_lengths, limit, self.threads)
 
 
 class OnnxFrames(OnePass):
     """Slots that collapse."""
 
-    def __init__(self, exported: Exported, options: OnnxOptions) -> None:
+    def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options, Framing(ends=False, blank=SPECIAL_TOKENS.pad), ())
 
     def frames(self, sources: Sources) -> Iterator[tuple[Sequence[int], Sequence["OnnxSlotScores"]]]:

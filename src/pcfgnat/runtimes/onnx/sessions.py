@@ -1,13 +1,13 @@
-"""onnxruntime, and how many cores it gets."""
+"""Graphs on onnxruntime."""
 
 import importlib.util
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.runtimes.machine import first_line
 from pcfgnat.runtimes.onnx.graphs import require_straight_graph
 
 Session = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -53,26 +53,3 @@ def open_session(path: Path, threads: int, required: Collection[str] = ()) -> Se
             raise CheckpointError(f"{path} does not fit its metadata: {first_line(error)}") from error
 
     return run
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or the error's name."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use; OMP_NUM_THREADS is respected."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    if asked.isdecimal() and int(asked) > 0:
-        return int(asked)
-    try:
-        usable = os.sched_getaffinity(0)
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
-    return len({_core(cpu) for cpu in usable})
-
-
-def _core(cpu: int) -> str:
-    """Name the core of a logical processor: two of them may share one, and then one thread is enough."""
-    siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-    return siblings.read_text(encoding="ascii").strip() if siblings.is_file() else str(cpu)

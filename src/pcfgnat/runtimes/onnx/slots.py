@@ -10,18 +10,19 @@ from jaxtyping import Bool, Float, Float32, Int64
 from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.grammar.canvas import Framing, seen_nodes
 from pcfgnat.runtimes.base import Sources
-from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
-from pcfgnat.runtimes.onnx.exported import DECODER, ENCODER, Exported
+from pcfgnat.runtimes.exported import DECODER, ENCODER, Exported
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
+from pcfgnat.runtimes.onnx.base import OnnxRuntime
 from pcfgnat.runtimes.onnx.layout import FORBIDDEN, empty_canvases, mask, opposite_rows
 from pcfgnat.runtimes.onnx.one_pass import OnnxSlotScores
-from pcfgnat.runtimes.onnx.output import Emissions
+from pcfgnat.runtimes.output import Emissions
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 
 class OnnxCanvases(OnnxRuntime):
     """An exported network whose encoder and decoder are graphs of their own."""
 
-    def __init__(self, exported: Exported, options: OnnxOptions, heads: Sequence[str] = ()) -> None:
+    def __init__(self, exported: Exported, options: ExportedOptions, heads: Sequence[str] = ()) -> None:
         super().__init__(exported, options)
         copies = ("memory",) if self.metadata.shape.copy_input else ()
         self._heads = heads
@@ -88,7 +89,7 @@ class Encoded:
 class OnnxSlots(OnnxCanvases):
     """Slots of a predicted number."""
 
-    def __init__(self, exported: Exported, options: OnnxOptions) -> None:
+    def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options, ("length",))
 
     def read(self, sources: Sources) -> "OnnxSlotsReader":
@@ -167,7 +168,7 @@ class OnnxOpenFrames(OnnxCanvases):
 
     framing = Framing(ends=False, blank=SPECIAL_TOKENS.pad)
 
-    def __init__(self, exported: Exported, options: OnnxOptions) -> None:
+    def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
         geometry = self.metadata.shape.geometry
         if geometry is None or geometry.structure != "slots":

@@ -5,17 +5,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from pcfgnat.runtimes.base import NextTokens, Reading, Sources
-from pcfgnat.runtimes.onnx.base import OnnxOptions, OnnxRuntime
-from pcfgnat.runtimes.onnx.exported import DECODER, ENCODER, Exported
+from pcfgnat.runtimes.base import Sources
+from pcfgnat.runtimes.exported import DECODER, ENCODER, Exported
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
+from pcfgnat.runtimes.onnx.base import OnnxRuntime
 from pcfgnat.runtimes.onnx.inputs import Embedded
 from pcfgnat.runtimes.onnx.layout import FORBIDDEN, mask
-from pcfgnat.runtimes.onnx.output import Best, OutputLayer
 from pcfgnat.runtimes.onnx.sessions import Session
-from pcfgnat.text.special import SPECIAL_TOKENS
-
-BANNED = [token for token in SPECIAL_TOKENS.ids if token != SPECIAL_TOKENS.eos]
-FIRST_CAPACITY = 64  # tokens of a sentence that the memory has room for at first
+from pcfgnat.runtimes.output import OutputLayer
+from pcfgnat.runtimes.stepper import FIRST_CAPACITY, ArrayStepper
 
 
 @runtime_checkable
@@ -30,7 +28,7 @@ class TokenDecoder(Protocol):
 class OnnxSteps(OnnxRuntime):
     """An exported autoregressive network."""
 
-    def __init__(self, exported: Exported, options: OnnxOptions) -> None:
+    def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
         self.encoder = self.session(ENCODER, ("keys_values",))
         self.decoder = self.session(DECODER, ("states", "new"))
@@ -51,12 +49,8 @@ class OnnxSteps(OnnxRuntime):
         )
 
 
-class OnnxStepper:
-    """Keys and values of encoded sources and of all tokens read so far.
-
-    memory: by sentence and source token, of all layers side by side
-    past:   by sentence and token read; what lies beyond a sentence's own is rubbish, though finite
-    """
+class OnnxStepper(ArrayStepper):
+    """Keys and values of encoded sources too, by sentence and source token, of all layers side by side."""
 
     def __init__(
         self,
@@ -65,66 +59,14 @@ class OnnxStepper:
         lengths: Int64[np.ndarray, "B"],
         types: list[Int64[np.ndarray, "_"]] | None,
     ) -> None:
-        self._runtime, self._memory, self._lengths, self._types = runtime, memory, lengths, types
-        self._past = np.zeros((len(memory), FIRST_CAPACITY, memory.shape[2]), dtype=np.float32)
-        self._used = self._position = 0
-
-    def step(
-        self, tokens: Int64[np.ndarray, "B Q"], visible: Bool[np.ndarray, "B Q S"] | None, width: int | None
-    ) -> NextTokens:
-        """Read one more token of each hypothesis, and return the `width` best next ones, all if None."""
-        batch, count = tokens.shape
-        if visible is None:
-            visible = np.ones((batch, count, self._used + count), dtype=bool)
-        ends = np.full(batch, self._used, dtype=np.int64)
-        states = self._decoded(tokens, np.full(tokens.shape, self._position), visible, ends)
-        self._used, self._position = self._used + count, self._position + 1
-        if width == 1:
-            plain = self._best(states)
-            best, log_probs, end = _with_end(plain)
-            shape = (*tokens.shape, 1)
-            return NextTokens(log_probs.reshape(shape), best.reshape(shape), end.reshape(tokens.shape))
-        rows = self._log_probs(states)
-        rows[:, :, BANNED] = -np.inf
-        wanted = min(width or rows.shape[2], rows.shape[2])
-        following = np.argsort(-rows, axis=2, kind="stable")[:, :, :wanted]
-        end = rows[:, :, SPECIAL_TOKENS.eos].copy()
-        return NextTokens(np.take_along_axis(rows, following, 2), following, end)
-
-    def read(
-        self,
-        tokens: Int64[np.ndarray, "B Q"],
-        following: Int64[np.ndarray, "B Q"],
-        kept: Int64[np.ndarray, "B"],
-    ) -> Reading:
-        """Read Q consecutive tokens of each sentence, behind the first `kept[b]` that it has read."""
-        count = tokens.shape[1]
-        self._used = int(kept.max())
-        limit = self._runtime.embedded.target_limit
-        positions = np.minimum(kept[:, None] + np.arange(count), limit - 1)  # of padding
-        before = np.arange(self._used) < kept[:, None]
-        visible = np.concatenate(
-            [
-                np.broadcast_to(before[:, None], (len(tokens), count, self._used)),
-                np.broadcast_to(np.tri(count, dtype=bool), (len(tokens), count, count)),
-            ],
-            axis=2,
-        )
-        states = self._decoded(tokens, positions, visible, kept)
-        plain = self._best(states)
-        best, log_probs, end = _with_end(plain)
-        layer, rows, given = self._runtime.output, states.reshape(-1, states.shape[2]), following.ravel()
-        normaliser = (rows * layer.weights(plain.token)).sum(1) - plain.score
-        asked = (rows * layer.weights(given)).sum(1) - normaliser
-        # where the output layer has answered, its own rounding counts
-        asked = np.where(given == plain.token, plain.score, np.where(given == SPECIAL_TOKENS.eos, end, asked))
-        return Reading(*(array.reshape(tokens.shape) for array in (best, log_probs, asked, end)))
+        past = np.zeros((len(memory), FIRST_CAPACITY, memory.shape[2]), dtype=np.float32)
+        super().__init__(runtime.output, runtime.embedded.target_limit, past, types)
+        self._runtime, self._memory, self._lengths = runtime, memory, lengths
 
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
         """Keep these sentences only."""
-        self._memory, self._lengths, self._past = self._memory[rows], self._lengths[rows], self._past[rows]
-        if self._types is not None:
-            self._types = [self._types[row] for row in rows.tolist()]
+        super().select(rows)
+        self._memory, self._lengths = self._memory[rows], self._lengths[rows]
 
     def _decoded(
         self,
@@ -150,34 +92,3 @@ class OnnxStepper:
         self._make_room(int(place.max()) + 1)
         self._past[np.arange(batch)[:, None], place] = found["new"]
         return found["states"].reshape(batch, count, -1)
-
-    def _make_room(self, needed: int) -> None:
-        if needed > self._past.shape[1]:
-            more = max(needed, 2 * self._past.shape[1]) - self._past.shape[1]
-            self._past = np.pad(self._past, ((0, 0), (0, more), (0, 0)))
-
-    def _best(self, states: Float32[np.ndarray, "B Q D"]) -> Best:
-        """Return the best plain token behind every state, row by row."""
-        layer = self._runtime.output
-        if self._types is None:
-            return layer.best(states.reshape(-1, states.shape[2]), None)
-        parts = [layer.best(rows, types) for rows, types in zip(states, self._types, strict=True)]
-        columns = zip(*((part.score, part.token, part.special) for part in parts), strict=True)
-        return Best(*map(np.concatenate, columns))
-
-    def _log_probs(self, states: Float32[np.ndarray, "B Q D"]) -> Float32[np.ndarray, "B Q V"]:
-        layer = self._runtime.output
-        if self._types is None:
-            rows = layer.log_probs(states.reshape(-1, states.shape[2]), None)
-            return rows.reshape(*states.shape[:2], -1)
-        pairs = zip(states, self._types, strict=True)
-        return np.stack([layer.log_probs(rows, types) for rows, types in pairs])
-
-
-def _with_end(
-    plain: Best,
-) -> tuple[Int64[np.ndarray, "R"], Float32[np.ndarray, "R"], Float32[np.ndarray, "R"]]:
-    """Return the best token, plain or the end, its log-probability, and that of the end."""
-    end = plain.special[:, SPECIAL_TOKENS.eos]
-    ends = end > plain.score
-    return np.where(ends, SPECIAL_TOKENS.eos, plain.token), np.where(ends, end, plain.score), end

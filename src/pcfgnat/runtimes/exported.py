@@ -18,7 +18,7 @@ import numpy as np
 from pcfgnat.checkpoints.metadata import Card, CheckpointError, DecodingDefaults, Languages, sha256_of
 from pcfgnat.config import ConfigError
 from pcfgnat.grammar.canvas import Geometry
-from pcfgnat.runtimes.onnx.sessions import first_line
+from pcfgnat.runtimes.machine import first_line
 from pcfgnat.storage.files import StorageError
 from pcfgnat.storage.regular import require_regular_files
 from pcfgnat.storage.toml import load_config

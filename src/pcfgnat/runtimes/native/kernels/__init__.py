@@ -1,0 +1,1 @@
+"""Compiled kernels of whole networks in 8 bits."""
