@@ -1,11 +1,12 @@
 """Drafts of a lattice, read by an autoregressive model: its own greedy translation in a few passes."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Int64
 
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.stepwise import FIRST, LAST, length_limits, token_table
@@ -14,66 +15,49 @@ from pcfgnat.grammar.search import Hypothesis, Round
 from pcfgnat.runtimes.base import Drafts, DraftsReader, Reading, Sources, Stepper
 from pcfgnat.text.special import SPECIAL_TOKENS
 
-
-@runtime_checkable
-class Drafter(Protocol):
-    """Proposes continuations of what is verified; `grammar/drafts.py` has one."""
-
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Add verified tokens to the prefix."""
-
-    def continuation(self, length_penalty: float) -> tuple[int, ...]:
-        """Return what may follow the prefix, eos included; () if nothing is known."""
+if TYPE_CHECKING:
+    from pcfgnat.grammar.drafts import Draft
 
 
-@dataclass
 class _Sentence:
-    """A translation in progress: what is verified, its log-probability, and what is proposed next."""
+    """A translation in progress: its lattice with what is verified, its log-probability, and its rounds.
 
-    index: int
-    limit: int
-    draft: Drafter
-    ids: list[int] = field(default_factory=lambda: [FIRST])
-    score: float = 0.0
-    proposal: tuple[int, ...] = ()
-    rounds: list[Round] = field(default_factory=list)
+    size: number of tokens of the current draft, eos included
+    """
 
-    def __post_init__(self) -> None:
-        self.draft.extend([FIRST])
+    def __init__(self, index: int, limit: int, draft: "Draft") -> None:
+        self.index, self.limit, self.draft = index, limit, draft
+        self.score, self.size, self.done = 0.0, 1, False
+        self._rounds: list[Round] = []
 
-    @property
-    def done(self) -> bool:
-        """Whether it has come to its end."""
-        return self.ids[-1] == LAST
+    def propose(self) -> int:
+        """Take the lattice's best continuation as far as the limit allows; return its number of tokens."""
+        draft = self.draft
+        self.size = max(min(draft.propose(), self.limit - draft.given), 1)
+        draft.tokens[draft.given + self.size - 1] = LAST
+        return self.size
 
-    def propose(self, length_penalty: float) -> None:
-        """Take the lattice's best continuation, without eos, as far as the limit allows."""
-        room = max(self.limit - len(self.ids) - 1, 0)
-        self.proposal = self.draft.continuation(length_penalty)[:-1][:room]
+    def texts(self) -> tuple[Int64[np.ndarray, "W"], Int64[np.ndarray, "W"]]:
+        """Return the tokens that are to be read, and those that follow them: the draft."""
+        tokens, given = self.draft.tokens, self.draft.given
+        return tokens[given - 1 : given - 1 + self.size], tokens[given : given + self.size]
 
-    def judge(self, reading: Reading, row: int, slack: float) -> None:
-        """Accept the proposal up to the first token that is worse than the best one by more than `slack`."""
-        draft, before, accepted = (*self.proposal, LAST), len(self.ids), 0
-        for place, token in enumerate(draft):
-            best, best_score = int(reading.best[row, place]), float(reading.best_log_probs[row, place])
-            score = float(reading.given_log_probs[row, place])
-            if ends := len(self.ids) + 1 >= self.limit:
-                best, best_score = LAST, float(reading.end[row, place])
-            kept = token == best or (not ends and slack > 0 and score >= best_score - slack)
-            accepted += kept
-            self.ids.append(token if kept else best)
-            self.score += score if kept else best_score
-            if not kept or self.done:
-                break
+    def judge(self, reading: Reading, following: Int64[np.ndarray, "B W"], row: int, slack: float) -> None:
+        """Accept the draft up to the first token that is worse than the best one by more than `slack`."""
+        read = (reading.best, reading.best_log_probs, reading.given_log_probs, reading.end)
+        words = tuple(following[row, : self.size].tolist())
+        accepted, token, score = self.draft.judge(read, following, row, self.size, slack)
+        self.score += score
         if not self.score > -math.inf:
             raise ValueError(f"sentence {self.index} has no hypothesis whose probability is a number above 0")
-        self.rounds.append(Round(draft, accepted))
-        if not self.done:
-            self.draft.extend(self.ids[before:])
+        self._rounds.append(Round(words, accepted))
+        self.done = token == LAST
 
     def result(self) -> Hypothesis:
         """Return the whole sentence."""
-        return Hypothesis(tuple(self.ids), self.score, tuple(range(len(self.ids))), rounds=tuple(self.rounds))
+        given = self.draft.given
+        ids = tuple(self.draft.tokens[:given].tolist())
+        return Hypothesis(ids, self.score, tuple(range(given)), rounds=tuple(self._rounds))
 
 
 @dataclass(frozen=True)
@@ -103,24 +87,33 @@ class Verify(Strategy):
             return []
         reader = runtime.read_drafts(sources)
         limits = length_limits(runtime.max_target_length, sources, request)
-        found = _sentences(reader, sources, replace(request, max_length=tuple(limits)))
-        sentences = sorted(found, key=lambda sentence: sentence.index)
+        sentences = _sentences(reader, sources, replace(request, max_length=tuple(limits)))
         stepper, rows, slack = reader.start(), sentences, -math.log(self.tolerance)
         while rows:
-            for row in rows:
-                row.propose(request.length_penalty)
-            width = 1 + max(len(row.proposal) for row in rows)
-            tokens = token_table([[row.ids[-1], *row.proposal] for row in rows], width, FIRST)
-            following = token_table([[*row.proposal, LAST] for row in rows], width, LAST)
-            kept = np.array([len(row.ids) - 1 for row in rows], dtype=np.int64)
+            tokens, following = _texts(rows)
+            kept = np.array([row.draft.given - 1 for row in rows], dtype=np.int64)
             reading = stepper.read(tokens, following, kept)
             for number, row in enumerate(rows):
-                row.judge(reading, number, slack)
+                row.judge(reading, following, number, slack)
             going = [number for number, row in enumerate(rows) if not row.done]
             if going and len(going) < len(rows):
                 stepper.select(np.array(going, dtype=np.int64))
             rows = [rows[number] for number in going]
         return [[sentence.result()] for sentence in sentences]
+
+
+def _texts(rows: Sequence[_Sentence]) -> tuple[Int64[np.ndarray, "B W"], Int64[np.ndarray, "B W"]]:
+    """Return what is to be read of each sentence, and what follows it: its next draft."""
+    width = max([row.propose() for row in rows])
+    if len(rows) == 1:
+        tokens, following = rows[0].texts()
+        return tokens[None], following[None]
+    shape = (len(rows), width)
+    tokens, following = np.full(shape, FIRST, dtype=np.int64), np.full(shape, LAST, dtype=np.int64)
+    for row, *own in zip(rows, tokens, following, strict=True):
+        for line, part in zip(own, row.texts(), strict=True):
+            line[: row.size] = part
+    return tokens, following
 
 
 @dataclass(frozen=True)
@@ -211,13 +204,14 @@ def _readable(runtime: Drafts, sources: Sources, request: Request) -> Request:
     return replace(request, max_length=tuple(min(limit, runtime.max_target_length) for limit in limits))
 
 
-def _sentences(reader: DraftsReader, sources: Sources, request: Request) -> Iterator[_Sentence]:
-    """Yield all sentences, in the order in which the drafter runs them; each has a limit in the request."""
-    from pcfgnat.grammar.drafts import start_drafts  # numba takes a moment
+def _sentences(reader: DraftsReader, sources: Sources, request: Request) -> list[_Sentence]:
+    """Return all sentences, in order; each has a limit in the request."""
+    from pcfgnat.grammar.drafts import DraftSettings, start_drafts  # numba takes a moment
 
-    limits = request.limits([2 * len(source) for source in sources])
+    limits, found = request.limits([2 * len(source) for source in sources]), dict[int, _Sentence]()
+    settings = DraftSettings(request.length_penalty, SPECIAL_TOKENS)
     for group, grammars, longest in limited_grammars(reader.grammars(), sources, request):
-        drafts = start_drafts(grammars, longest, SPECIAL_TOKENS)
-        yield from (
-            _Sentence(index, limits[index], draft) for index, draft in zip(group, drafts, strict=True)
-        )
+        drafts = start_drafts(grammars, longest, [limits[index] for index in group], settings)
+        pairs = zip(group, drafts, strict=True)
+        found.update({index: _Sentence(index, limits[index], draft) for index, draft in pairs})
+    return [found[index] for index in range(len(sources))]
