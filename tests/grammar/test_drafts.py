@@ -6,14 +6,15 @@ from itertools import product
 import numpy as np
 import pytest
 
+from pcfgnat.grammar.automaton import any_sentence
+from pcfgnat.grammar.continuations import Continuations, SentenceRules, best_continuations
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.drafts import Draft, DraftSettings, start_drafts
 from pcfgnat.grammar.forced_prefix import ForcedPrefix
-from pcfgnat.grammar.k_best import free_continuations
 from pcfgnat.grammar.kernels.drafts import judge_draft
 from pcfgnat.grammar.lengths import pick_length
 from pcfgnat.grammar.one_sentence import sentence_rules
-from pcfgnat.grammar.tokens import forced_weights
+from pcfgnat.grammar.tokens import TokenCandidates, TokenRules, forced_weights
 from pcfgnat.structures.by_length import ByLength
 from pcfgnat.text.special import SPECIAL_TOKENS
 from tests.decoding.test_structured import VOCABULARY, allowed, best_sentences, grammar_of
@@ -28,6 +29,15 @@ def draft_of(grammars: Grammars, index: int, longest: int, penalty: float) -> Dr
     longest_of_all = [min(longest, most) for most in grammars.max_lengths]
     settings = DraftSettings(penalty, SPECIAL_TOKENS)
     return start_drafts(grammars, longest_of_all, [12] * len(grammars), settings)[index]
+
+
+def free_continuations(
+    rules: SentenceRules, ids: np.ndarray, scores: np.ndarray, limit: int
+) -> Continuations:
+    """The best continuations when every symbol emits its best token."""
+    column, may_repeat = scores[:, None].astype(np.float64), np.zeros((len(ids), 1), dtype=bool)
+    best = TokenCandidates(ids[:, None].copy(), column, may_repeat, TokenRules())
+    return best_continuations(rules, best, any_sentence(), limit)
 
 
 def proposed(draft: Draft) -> tuple[int, ...]:
@@ -111,4 +121,4 @@ def test_a_draft_is_accepted_as_far_as_it_is_good(
     given = np.repeat(np.where(agrees, highest[1:], -2.0), 2, 0).astype(np.float32)
     end = np.where(draft == EOS, given, -4.0).astype(np.float32)
     found = judge_draft(np.array([best] * 2), highest, given, end, draft, 1, 3, room, EOS, slack)
-    assert found == (*expected[:2], pytest.approx(expected[2], abs=1e-6))
+    assert found == (*expected[:2], pytest.approx(expected[2], abs=1e-6), pytest.approx(given[1].sum()))

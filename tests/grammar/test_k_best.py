@@ -5,14 +5,29 @@ import math
 import numpy as np
 import pytest
 
-from pcfgnat.grammar.k_best import best_sentences, top_columns
-from pcfgnat.structures import RHPCFG, SupportTree
+from pcfgnat.grammar.continuations import SentenceRules, derived
+from pcfgnat.grammar.free_lattice import FreeLattice
+from pcfgnat.grammar.k_best import LeadingTokens
+from pcfgnat.grammar.k_best import best_sentences as ranked_sentences
+from pcfgnat.structures import RHPCFG, Hypothesis, SupportTree
 from tests.support.constrained import assert_scored, emissions, rules_of, sentences
 from tests.support.grammars import random_grammar
 
 # depth, chain lengths of a ragged batch, vocabulary
 BATCHES = [(0, [6, 2, 4], 3), (1, [4, 2, 3], 3), (2, [3, 2], 3), (3, [3], 2)]
 LONGEST = 6
+
+
+def best_sentences(
+    rules: SentenceRules, tokens: np.ndarray, max_length: int, penalty: float, count: int
+) -> list[Hypothesis]:
+    lattice = FreeLattice.from_rules(rules.chain, rules.prefix, rules.chain_length)
+    found = ranked_sentences(lattice, LeadingTokens.from_table(tokens, count), max_length, penalty, count)
+    rows = zip(found.symbols.tolist(), found.ids.tolist(), found.token_scores.tolist(), strict=True)
+    cut = [[part[:length] for part in row] for row, length in zip(rows, found.lengths.tolist(), strict=True)]
+    sentences = [derived(rules, *row) for row in cut]
+    assert [one.score for one in sentences] == pytest.approx(found.scores.tolist(), abs=1e-9)
+    return sentences
 
 
 def enumerated(
@@ -65,12 +80,3 @@ def test_shorter_results_are_the_beginning_of_longer_ones() -> None:
     assert len(set(many)) == 25
     for count in (1, 2, 7):
         assert [one.ids for one in best_sentences(*arguments, count)] == many[:count]
-
-
-def test_top_columns_are_ordered_and_ties_go_to_the_smaller_id() -> None:
-    tokens = np.array([[1.0, 3.0, 3.0, 2.0], [-np.inf, 0.0, -np.inf, 5.0]])
-    ids, scores = top_columns(tokens, 3)
-    assert ids[0].tolist() == [1, 2, 3]
-    assert ids[1, :2].tolist() == [3, 1]
-    assert scores.tolist() == [[3.0, 3.0, 2.0], [5.0, 0.0, -np.inf]]
-    assert top_columns(tokens, 9)[0].shape == (2, 4)

@@ -20,7 +20,7 @@ LEAST_LOG_PROB = -30.0
 
 BestTokens = tuple[Float[np.ndarray, "M"], Int64[np.ndarray, "M"]]
 Read = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the fields of a `Reading`
-Judged = tuple[int, int, float]
+Judged = tuple[int, int, float, float]
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class Draft:
 
         A token is accepted unless it is worse than the best one by more than `slack`; the last token that the
         limit allows is eos. Returns how many tokens were accepted, the last that was verified, and the
-        log-probability of what was.
+        log-probabilities of what was and of the whole draft.
         """
         room, eos = self._limit - self.given, self._special.eos
-        accepted, token, score = judge_draft(*read, draft, row, size, room, eos, slack)
+        accepted, token, score, whole = judge_draft(*read, draft, row, size, room, eos, slack)
         self.given += min(accepted, size - 1)
         self.verify([token])
-        return accepted, token, score
+        return accepted, token, score, whole
 
     def verify(self, tokens: Sequence[int]) -> None:
         """Add tokens to what is verified."""

@@ -179,19 +179,22 @@ def continue_draft(
 def judge_draft(best, best_log_probs, given_log_probs, end, draft, row, size, room, eos, slack):
     """Accept a draft up to the first token that is worse than the best one by more than `slack`.
 
-    Returns how many of its `size` tokens are accepted, the token behind them or eos, and the log-probability
-    of all of these. With the last of `room` tokens a sentence has to end.
+    Returns how many of its `size` tokens are accepted, the token behind them (eos if that is among them), the
+    log-probability of all of these, and that of the whole draft. With the last of `room` tokens a sentence
+    has to end.
     """
-    score = 0.0
+    accepted, last, score, whole = size, eos, 0.0, 0.0
     for place in range(size):
-        token, wanted, highest = draft[row, place], best[row, place], np.float64(best_log_probs[row, place])
+        own = np.float64(given_log_probs[row, place])
+        whole += own
+        if accepted < size:
+            continue
+        wanted, highest = best[row, place], np.float64(best_log_probs[row, place])
         ends = place + 1 >= room
         if ends:
             wanted, highest = eos, np.float64(end[row, place])
-        own = np.float64(given_log_probs[row, place])
-        if token != wanted and (ends or slack <= 0 or not own >= highest - slack):
-            return place, wanted, score + highest
-        score += own
-        if token == eos:
-            return place + 1, eos, score
-    return size, draft[row, size - 1], score
+        if draft[row, place] == wanted or (not ends and slack > 0 and own >= highest - slack):
+            score += own
+        else:
+            accepted, last, score = place, wanted, score + highest
+    return accepted, last, score, whole
