@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.stepwise import FIRST, LAST, token_table
-from pcfgnat.decoding.structured import limited_grammars
+from pcfgnat.decoding.structured import LimitedGroup, limited_grammars
 from pcfgnat.decoding.verify import Verified, reading_limits, started, verified
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
@@ -25,21 +25,38 @@ class Candidates:
     """Candidates of one sentence of a batch, in parts, and both models' scores of all of them.
 
     parts: with their trees; a score of -inf stands for a sentence that has none
-    read:  log-probabilities for the reader
+    read:  log-probabilities for the reader, of each part
     """
 
     grammars: Grammars
     index: int
-    parts: tuple["RankedSentences", ...]
-    read: Float[np.ndarray, "k"]
+    parts: tuple["RankedSentences", ...] = ()
+    read: tuple[Float[np.ndarray, "_"], ...] = ()
+
+    def added(self, part: "RankedSentences", read: Float[np.ndarray, "_"]) -> "Candidates":
+        """Return these and others."""
+        return Candidates(self.grammars, self.index, (*self.parts, part), (*self.read, read))
+
+    def beside(self, verified: Verified) -> "Candidates":
+        """Return these and all others that were read when drafts were verified."""
+        from pcfgnat.grammar.k_best import scored_sentences  # numba takes a moment
+
+        rows = [row for part in self.parts for row in zip(part.ids, part.lengths.tolist(), strict=True)]
+        known = {tuple(ids[:length].tolist()) for ids, length in rows}
+        fresh = {ids: score for ids, score in verified.sentences().items() if ids not in known}
+        if not fresh:
+            return self
+        part = scored_sentences(self.grammars, self.index, list(fresh), SPECIAL_TOKENS)
+        return self.added(part, np.array(list(fresh.values())))
 
     def ranked(self, weight: float, length_penalty: float, results: int) -> list[Hypothesis]:
         """Return the best by the weighted `score / L^β`; 0 times an impossible sentence is 0."""
         lengths = joined([part.lengths for part in self.parts])
         drafted = joined([part.scores for part in self.parts])
-        scores = self.read if weight == 1 else drafted
+        read = joined(self.read)
+        scores = read if weight == 1 else drafted
         if 0 < weight < 1:
-            scores = weight * self.read + (1 - weight) * drafted
+            scores = weight * read + (1 - weight) * drafted
         values = scores / lengths**length_penalty
         order = [int(values.argmax())] if results == 1 else np.argsort(-values, kind="stable").tolist()
         return [self._hypothesis(place, float(scores[place])) for place in order[:results]]
@@ -57,27 +74,27 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Rescore(Strategy):
-    """The best sentences of the grammar or graph, ranked by an autoregressive model that reads all at once.
+    """Sentences of the grammar or graph and of an autoregressive model that reads them, ranked by both.
 
     `score` is the weighted sum of both models' log-probabilities; that of the tree is the drafter's.
 
-    size:   number of candidates, all different
+    size:   how many of the drafter's best sentences are candidates, all different; they are read at once
     weight: of the reader; 1 leaves the choice to it, 0 to the drafter
     verify: whether the reader's own greedy translation, and all drafts on the way to it, are candidates too
     """
 
     size: int = 8
     weight: float = 1.0
-    verify: bool = False
+    verify: bool = True
 
     name = "rescore"
     protocol = Drafts
     uses_penalty = True
-    switches = ("verify",)
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise DecodingError(f"size must be at least 1, got {self.size}")
+        if self.size < (0 if self.verify else 1):
+            least = "0" if self.verify else "1 without verify"
+            raise DecodingError(f"size must be at least {least}, got {self.size}")
         if not 0 <= self.weight <= 1:
             raise DecodingError(f"weight must be in 0 … 1, got {self.weight}")
 
@@ -96,39 +113,37 @@ class Rescore(Strategy):
 
     def _candidates(self, runtime: Drafts, sources: Sources, request: Request) -> list[Candidates]:
         """Return the candidates of each sentence, best of the drafter first."""
-        from pcfgnat.grammar.one_sentence import ranked_sentences  # numba takes a moment
-
         if not sources:
             return []
-        reader, count = runtime.read_drafts(sources), max(self.size, request.results)
+        reader = runtime.read_drafts(sources)
         groups = list(limited_grammars(reader.grammars(), sources, _readable(runtime, sources, request)))
-        ranked: dict[int, RankedSentences] = {}
-        places: dict[int, tuple[Grammars, int]] = {}
-        for group, grammars, limits in groups:
-            own = ranked_sentences(grammars, limits, request.length_penalty, count, SPECIAL_TOKENS)
-            ranked.update(zip(group, own, strict=True))
-            places.update({index: (grammars, place) for place, index in enumerate(group)})
-        order = range(len(sources))
-        read = read_ranked(reader.start(), [ranked[index] for index in order])
-        found = [Candidates(*places[index], (ranked[index],), read[index]) for index in order]
-        if not self.verify:
-            return found
-        sentences = started(groups, reading_limits(runtime, sources, request), request)
-        return list(map(_with_drafts, found, verified(sentences, reader.start(), 1.0)))
-
-
-def _with_drafts(found: Candidates, verified: Verified) -> Candidates:
-    """Return candidates together with those that were read when drafts were verified."""
-    from pcfgnat.grammar.k_best import scored_sentences
-
-    (ranked,) = found.parts
-    rows = zip(ranked.ids, ranked.lengths, strict=True)
-    known = {tuple(row[:length].tolist()) for row, length in rows}
-    fresh = {ids: score for ids, score in verified.sentences().items() if ids not in known}
-    if not fresh:
+        places = {index: (own, place) for group, own, _ in groups for place, index in enumerate(group)}
+        found = [Candidates(*places[index]) for index in range(len(sources))]
+        if self.size:
+            count = max(self.size, request.results)
+            found = _ranked(found, groups, reader.start(), request.length_penalty, count)
+        if self.verify:
+            sentences = started(groups, reading_limits(runtime, sources, request), request)
+            found = list(map(Candidates.beside, found, verified(sentences, reader.start(), 1.0)))
         return found
-    others = scored_sentences(found.grammars, found.index, list(fresh), SPECIAL_TOKENS)
-    return replace(found, parts=(ranked, others), read=np.append(found.read, list(fresh.values())))
+
+
+def _ranked(
+    found: Sequence[Candidates],
+    groups: Sequence[LimitedGroup],
+    stepper: Stepper,
+    length_penalty: float,
+    count: int,
+) -> list[Candidates]:
+    """Return candidates together with the best sentences of each grammar, which are read at once."""
+    from pcfgnat.grammar.one_sentence import ranked_sentences  # numba takes a moment
+
+    best: dict[int, RankedSentences] = {}
+    for group, grammars, limits in groups:
+        own = ranked_sentences(grammars, limits, length_penalty, count, SPECIAL_TOKENS)
+        best.update(zip(group, own, strict=True))
+    ranked = [best[index] for index in range(len(found))]
+    return list(map(Candidates.added, found, ranked, read_ranked(stepper, ranked)))
 
 
 def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
