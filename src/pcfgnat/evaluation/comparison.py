@@ -25,9 +25,9 @@ class Comparison:
     """What systems are judged on.
 
     betas:  values of β to try
-    tuning: where β is chosen for each model, of `rescore` first the weight, at the model's β, and once more at
-            the best one, and then `no_repeat`, of models that decode by their default strategy; without it,
-            `betas` are only reported, on the text itself
+    tuning: where β is chosen for each model, of `rescore` first the weight, at the model's β, and once more
+            at the best one, and then `no_repeat`, of models that decode by their default strategy; without
+            it, `betas` are only reported, on the text itself
     """
 
     texts: EvaluationSet
