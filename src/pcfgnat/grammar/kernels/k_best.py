@@ -303,12 +303,19 @@ def score_sentences(
     chain, prefix_rules, stop, offsets, lefts, moves, first_move, entries, offset, ids, columns, texts,
     lengths, fronts, came, ended, parents, last, given, used, symbols, tokens, token_scores, scores,
 ):  # fmt: skip
-    """Enter score and symbols of the best tree of each of some sentences, whose tokens are columns."""
+    """Enter score and symbols of the best tree of each of some sentences, whose tokens are columns.
+
+    Prefix t has t tokens of the current sentence; what it shares with the one before it is kept.
+    """
     entered, origin = np.empty(stop), np.empty(stop, np.int64)
     needed = np.empty((stop, offsets.shape[0], 0))  # nothing is dropped
     for i in range(texts.shape[0]):
-        used[PREFIXES], prefix = 1, 0
-        for place in range(lengths[i]):
+        shared, shortest = 0, min(lengths[i], lengths[i - 1]) if i else 0
+        while shared < shortest and texts[i, shared] == texts[i - 1, shared]:
+            tokens[i, shared] = tokens[i - 1, shared]
+            shared += 1
+        used[PREFIXES], prefix = shared + 1, shared
+        for place in range(shared, lengths[i]):
             tokens[i, place] = ids[texts[i, place]]
             prefix = add_prefix(
                 chain, prefix_rules, stop, offsets, lefts, moves, first_move, entries, offset, columns,
