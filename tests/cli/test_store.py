@@ -68,7 +68,7 @@ def test_the_weight_of_rescore_is_stored_with_its_strategy(
     decode = ["--decode", "rescore:size=2"]
     assert main(["evaluate", str(place), *options, *decode, "--store"]) == 0
     stored = Checkpoint.open(place).metadata.decoding
-    assert re.fullmatch(r"rescore:size=2,weight=[01]\.\d", stored.strategy)
+    assert re.fullmatch(r"rescore:size=2,weight=[01]\.\d,verify=true", stored.strategy)
     assert stored.length_penalty == 0.7
     assert f"stored β = 0.7 and {stored.strategy} in {place}" in capsys.readouterr().err
     assert f"- strategy: {stored.strategy}\n" in (place / "README.md").read_text()

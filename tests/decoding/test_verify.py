@@ -1,6 +1,7 @@
 """Drafts that are verified: the reader's own greedy translation, whatever the drafter proposes."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,11 +162,60 @@ def test_rescoring_equals_enumeration(chain_length: int, depth: int, weight: flo
         reverse=True,
     )
     request = Request(results=5, length_penalty=penalty, max_length=6)
-    (found,) = Rescore(size=9, weight=weight).decode(pair, [[8]], request)
+    (found,) = Rescore(size=9, weight=weight, verify=False).decode(pair, [[8]], request)
     assert [one.ids for one in found] == [own for _, own in expected[:5]]
     values = [one.normalised_score(penalty) for one in found]
     assert values == pytest.approx([value for value, _ in expected[:5]], abs=1e-9)
     assert all(one.tree is not None and one.tree.tokens == one.ids for one in found)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("penalty", [0.7, 1.2])
+@pytest.mark.parametrize("size", [0, 3])
+def test_drafts_on_the_way_to_the_greedy_translation_are_candidates(
+    size: int, weight: float, penalty: float
+) -> None:
+    """Of everything that was read the best by both models is returned, also what has no tree."""
+    grammar, added = grammar_of(5, 1, seed=7), 0
+    request = Request(length_penalty=penalty, max_length=7)
+    for source in range(12):
+        pair = Paired(alone(grammar), TableSteps(-1.0))
+        ((verified,),) = Verify().decode(pair, [[source]], request)
+        drafted, prefix = {verified.ids}, 1
+        for entry in verified.rounds:
+            drafted.add((*verified.ids[:prefix], *entry.draft))
+            prefix += entry.accepted + 1
+        ranked = best_sentences(oracle(grammar, 0), 7, penalty)
+        own = {ids: value * len(ids) ** penalty for value, ids in ranked}
+        candidates = drafted | {ids for _, ids in ranked[:size]}
+        added += len(candidates) > size
+
+        def score(ids: tuple[int, ...], source: int = source, own: Any = own) -> float:
+            read = math.fsum(next_token(source, ids[:i], -1.0)[ids[i]] for i in range(1, len(ids)))
+            drafter = (1 - weight) * own.get(ids, -math.inf) if weight < 1 else 0.0
+            return weight * read + drafter
+
+        best = max(candidates, key=lambda ids: score(ids) / len(ids) ** penalty)
+        strategy = Rescore(size, weight)
+        ((found,),) = strategy.decode(pair, [[source]], request)
+        assert found.ids == best
+        assert found.score == pytest.approx(score(best), abs=1e-9)
+        assert found.tree is None or found.tree.tokens == best
+    assert added
+
+
+def test_rescoring_finds_the_same_alone_and_together() -> None:
+    sources = sentences(*LENGTHS)
+    pair = Paired(torch_runtime(made("pcfg")), torch_runtime(autoregressive()))  # type: ignore[arg-type]
+    for strategy in (Rescore(5, 0.6, verify=False), Rescore(3, 0.6)):
+        together = strategy.decode(pair, sources, Request(results=3))
+        alone_ = [strategy.decode(pair, [source], Request(results=3))[0] for source in sources]
+        assert ids(together) == ids(alone_)
+        assert scores(together) == pytest.approx(scores(alone_), abs=1e-9)
+        greedy_ids = [own[0].ids for own in greedy(pair, sources, Request())]
+        if strategy.verify:
+            many = Rescore(size=1).decode(pair, sources, Request(results=30))
+            assert all(best in [one.ids for one in own] for best, own in zip(greedy_ids, many, strict=True))
 
 
 def test_all_weights_come_from_one_decoding() -> None:
@@ -173,10 +223,10 @@ def test_all_weights_come_from_one_decoding() -> None:
     pair = Paired(alone(grammar_of(5, 1, [5, 4, 3], seed=7), 3), reader)
     request = Request(length_penalty=0.8, max_length=6)
     weights = (0.0, 0.3, 0.7, 1.0)
-    found = Rescore(size=6).weigh(pair, sources, request, weights)
+    found = Rescore(size=6, verify=False).weigh(pair, sources, request, weights)
     assert len(reader.steppers) == 1
     for place, weight in enumerate(weights):
-        expected = Rescore(size=6, weight=weight).decode(pair, sources, request)
+        expected = Rescore(size=6, weight=weight, verify=False).decode(pair, sources, request)
         assert [[own[place]] for own in found] == expected
     assert any(len({one.ids for one in own}) > 1 for own in found)
     assert Rescore().weigh(pair, [], request, weights) == []
@@ -185,13 +235,13 @@ def test_all_weights_come_from_one_decoding() -> None:
 def test_networks_are_rescored_by_their_likelihood() -> None:
     reader, sources = autoregressive(), sentences(7, 2, 5)
     pair = Paired(torch_runtime(made("pcfg")), torch_runtime(reader))  # type: ignore[arg-type]
-    found = Rescore(size=4).decode(pair, sources, Request(results=4))
+    found = Rescore(size=4, verify=False).decode(pair, sources, Request(results=4))
     assert [len(own) for own in found] == [4, 4, 4]
     for source, own in zip(sources, found, strict=True):
         batch = Batch(Padded.from_lists([source] * 4), Padded.from_lists([one.ids for one in own]))
         expected = reader.log_prob(batch).tolist()
         assert [one.score for one in own] == pytest.approx(expected, abs=1e-9)
-        (single,) = Rescore(size=4).decode(pair, [source], Request())
+        (single,) = Rescore(size=4, verify=False).decode(pair, [source], Request())
         assert single[0].ids == own[0].ids
 
 
@@ -206,7 +256,8 @@ def test_nothing_gives_nothing() -> None:
     [
         (lambda: Verify(0.0), "tolerance must be above 0 and at most 1, got 0.0"),
         (lambda: Verify(1.5), "tolerance must be above 0 and at most 1, got 1.5"),
-        (lambda: Rescore(size=0), "size must be at least 1, got 0"),
+        (lambda: Rescore(size=-1), "size must be at least 0, got -1"),
+        (lambda: Rescore(size=0, verify=False), "size must be at least 1 without verify, got 0"),
         (lambda: Rescore(weight=-0.1), "weight must be in 0 … 1, got -0.1"),
     ],
 )

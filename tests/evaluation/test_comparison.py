@@ -75,7 +75,7 @@ def test_beta_is_tuned_elsewhere(world: World) -> None:
     assert system.significance is None
 
 
-def test_the_weight_of_rescore_is_tuned_before_beta(world: World) -> None:
+def test_the_weight_of_rescore_is_tuned_at_the_best_beta(world: World) -> None:
     test, valid = (EvaluationSet.prepared(world.prepared, split).first(3) for split in ("test", "valid"))
     comparison = Comparison(test, measures_for("zh"), (0.5, 1.5), tuning=valid)
     options = TranslateOptions(strategy="rescore:size=3,weight=0.55")
@@ -84,8 +84,10 @@ def test_the_weight_of_rescore_is_tuned_before_beta(world: World) -> None:
     (system,) = report.systems
     assert [point.weight for point in system.weights] == [i / 10 for i in range(11)]
     best = max(system.weights, key=lambda point: point.bleu)
-    assert system.settings == f"rescore:size=3,weight={best.weight}"
-    columns = pair.weigh(valid.source_for(pair.tokenizer), [best.weight])
+    assert system.settings == f"rescore:size=3,weight={best.weight},verify=true"
+    assert system.length_penalty in (0.5, 1.5)
+    tuned = pair.with_options(replace(pair.options, length_penalty=system.length_penalty))
+    columns = tuned.weigh(valid.source_for(tuned.tokenizer), [best.weight])
     assert best.bleu == measures_for("zh").bleu(columns[0], valid.reference)[0]
     assert "a, weight varied on valid" in render(report)
     assert [point.length_penalty for point in system.sweep] == [0.5, 1.5]

@@ -5,14 +5,34 @@ import math
 import numpy as np
 import pytest
 
-from pcfgnat.grammar.k_best import best_sentences, top_columns
-from pcfgnat.structures import RHPCFG, SupportTree
+from pcfgnat.grammar.continuations import SentenceRules, derived
+from pcfgnat.grammar.free_lattice import FreeLattice
+from pcfgnat.grammar.k_best import LeadingTokens, scored_sentences
+from pcfgnat.grammar.k_best import best_sentences as ranked_sentences
+from pcfgnat.grammar.kernels.k_best import align_columns, number_tokens, restrict_columns
+from pcfgnat.structures import RHPCFG, Hypothesis, SupportTree
+from pcfgnat.text.special import SPECIAL_TOKENS
+from tests.decoding.test_structured import best_sentences as allowed_sentences
+from tests.decoding.test_structured import grammar_of
 from tests.support.constrained import assert_scored, emissions, rules_of, sentences
-from tests.support.grammars import random_grammar
+from tests.support.grammars import oracle, random_grammar
+from tests.support.sentences import BOS, EOS
 
 # depth, chain lengths of a ragged batch, vocabulary
 BATCHES = [(0, [6, 2, 4], 3), (1, [4, 2, 3], 3), (2, [3, 2], 3), (3, [3], 2)]
 LONGEST = 6
+
+
+def best_sentences(
+    rules: SentenceRules, tokens: np.ndarray, max_length: int, penalty: float, count: int
+) -> list[Hypothesis]:
+    lattice = FreeLattice.from_rules(rules.chain, rules.prefix, rules.chain_length)
+    found = ranked_sentences(lattice, LeadingTokens.from_table(tokens, count), max_length, penalty, count)
+    rows = zip(found.symbols.tolist(), found.ids.tolist(), found.token_scores.tolist(), strict=True)
+    cut = [[part[:length] for part in row] for row, length in zip(rows, found.lengths.tolist(), strict=True)]
+    sentences = [derived(rules, *row) for row in cut]
+    assert [one.score for one in sentences] == pytest.approx(found.scores.tolist(), abs=1e-9)
+    return sentences
 
 
 def enumerated(
@@ -67,10 +87,42 @@ def test_shorter_results_are_the_beginning_of_longer_ones() -> None:
         assert [one.ids for one in best_sentences(*arguments, count)] == many[:count]
 
 
-def test_top_columns_are_ordered_and_ties_go_to_the_smaller_id() -> None:
-    tokens = np.array([[1.0, 3.0, 3.0, 2.0], [-np.inf, 0.0, -np.inf, 5.0]])
-    ids, scores = top_columns(tokens, 3)
-    assert ids[0].tolist() == [1, 2, 3]
-    assert ids[1, :2].tolist() == [3, 1]
-    assert scores.tolist() == [[3.0, 3.0, 2.0], [5.0, 0.0, -np.inf]]
-    assert top_columns(tokens, 9)[0].shape == (2, 4)
+@pytest.mark.parametrize(("chain_length", "depth"), [(5, 0), (4, 1), (3, 2), (3, 3)])
+def test_given_sentences_have_their_best_trees(chain_length: int, depth: int) -> None:
+    grammar = grammar_of(chain_length, depth, [chain_length, chain_length - 1])
+    grammars = grammar.grammars(SPECIAL_TOKENS)
+    for index in range(2):
+        ranked = allowed_sentences(oracle(grammar, index), 6, 0.0)[:40]
+        impossible = [(BOS, 4, EOS, 5, EOS), (BOS, *[4] * 40, EOS)]
+        given = [*(ids for _, ids in ranked), *impossible]
+        found = scored_sentences(grammars, index, given, SPECIAL_TOKENS)
+        assert found.scores.tolist() == pytest.approx([*(value for value, _ in ranked), -math.inf, -math.inf])
+        for place, (value, ids) in enumerate(ranked):
+            own = found.hypothesis(grammars, index, place)
+            assert own.ids == ids
+            assert own.score == pytest.approx(value, abs=1e-9)
+
+
+def test_the_best_token_of_a_node_is_what_others_call_it() -> None:
+    """Rounding may find another token better; what decoding saw first counts."""
+    leading, best = np.array([[7, 5, 4], [5, 4, 7], [9, 8, 7]]), np.array([7, 4, 3])
+    ids = number_tokens(leading, best)
+    assert ids[leading].tolist() == [[7, 5, 4], [4, 5, 7], [3, 9, 8]]
+    assert sorted(ids.tolist()) == [3, 4, 5, 7, 8, 9]
+    columns = np.zeros((3, len(ids)))
+    align_columns(columns, leading, np.array([-1.0, 0.5, -2.0]))
+    assert columns.max(1).tolist() == [-1.0, 0.5, -2.0]
+    assert columns[1, leading[1, 0]] == 0.5
+    assert columns[1].tolist().count(0.0) == len(ids) - 1
+
+
+def test_bos_and_eos_stand_at_the_ends_only() -> None:
+    ids, columns = np.array([BOS, 5, EOS, SPECIAL_TOKENS.unk]), np.zeros((5, 4), dtype=np.float32)
+    restrict_columns(ids, columns, 1, 3, BOS, EOS, SPECIAL_TOKENS.ids)
+    assert (columns == 0).tolist() == [
+        [False, False, False, False],  # before the first node
+        [True, False, False, False],
+        [False, True, False, False],
+        [False, False, True, False],
+        [False, False, False, False],  # behind the last one
+    ]

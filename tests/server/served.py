@@ -84,6 +84,10 @@ class Repeated:
         """Return the one token of every node."""
         return self.tokens[index, :, None], np.full((self.tokens.shape[1], 1), -1.0)
 
+    def leading(self, index: int, count: int) -> Int64[np.ndarray, "M k"]:
+        """Return the one token of every node."""
+        return self.tokens[index, :, None].copy()
+
     def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
         """Return log-probabilities of some tokens at every node."""
         return np.where(self.tokens[index][:, None] == tokens, -1.0, -np.inf)

@@ -85,6 +85,10 @@ class Repeated:
         scores, tokens = self.everywhere()
         return tokens[index, :, None], scores[index, :, None]
 
+    def leading(self, index: int, count: int) -> Int64[np.ndarray, "M k"]:
+        """Return the one token of every node."""
+        return self.everywhere()[1][index, :, None]
+
     def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
         """Return log-probabilities of some tokens at every node."""
         found = np.full((self.nodes, self.vocabulary), -np.inf)

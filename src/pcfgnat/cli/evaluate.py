@@ -63,7 +63,7 @@ def add_command(commands: Commands) -> None:
     add(
         "--tune-on",
         choices=("valid",),
-        help="take the β (of rescore first the weight; without --decode, no_repeat on or off too) that is "
+        help="take the β (of rescore the weight too; without --decode, no_repeat on or off too) that is "
         "best on the valid part of --data",
     )
     add("--store", action="store_true", help="make what --tune-on finds the default of each checkpoint")

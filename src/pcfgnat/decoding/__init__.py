@@ -14,11 +14,12 @@ from pcfgnat.decoding.importance import Importance, LatentRescore
 from pcfgnat.decoding.imputation import Imputation
 from pcfgnat.decoding.latents import LatentGreedy, LatentSample
 from pcfgnat.decoding.masked import MaskPredict, UpdateAll
+from pcfgnat.decoding.rescore import Rescore
 from pcfgnat.decoding.searched import SearchedBeam, SearchedGreedy
 from pcfgnat.decoding.slots import SlotGreedy, SlotSample
 from pcfgnat.decoding.stepwise import Beam, GreedySteps, SampleSteps
 from pcfgnat.decoding.structured import Greedy, JointViterbi, Lookahead, Sample, Viterbi
-from pcfgnat.decoding.verify import Rescore, Verify
+from pcfgnat.decoding.verify import Verify
 from pcfgnat.runtimes.base import Runtime
 
 STRATEGIES: tuple[type[Strategy], ...] = (

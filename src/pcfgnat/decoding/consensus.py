@@ -9,6 +9,7 @@ from pcfgnat.grammar.consensus import rank_by_consensus
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources, Tables
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 MOST_TOKENS = 8  # of an n-gram
 
@@ -56,7 +57,7 @@ class MinimumRisk(Strategy):
         if not self.draw:
             from pcfgnat.grammar.one_sentence import k_best  # numba takes a moment
 
-            return k_best(grammars, limits, request.length_penalty, count)
+            return k_best(grammars, limits, request.length_penalty, count, SPECIAL_TOKENS)
         generators = request.generators(sources)
         drawn = [grammars.sample(generators) for _ in range(count)]
         return [list({one.ids: one for one in own}.values()) for own in zip(*drawn, strict=True)]

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.latents import check_temperature, latent_lengths, written
-from pcfgnat.decoding.verify import read_scores
+from pcfgnat.decoding.rescore import read_scores
 from pcfgnat.grammar.canvas import LENGTH_CLASSES
 from pcfgnat.grammar.lengths import LengthChooser, best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis

@@ -11,8 +11,10 @@ from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.lengths import best_ranked, one_by_penalty
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources, Tables
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 SPARE = 4  # candidates for each result without repeats
+LimitedGroup = tuple[Sequence[int], Grammars, list[int]]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class ByLength(Constraining):
         found: dict[int, list[Hypothesis]] = {}
         for group, grammars, limits in limited_grammars(runtime.grammars(sources), sources, request):
             if self._joint(grammars):
-                best = k_best(grammars, limits, penalty, wanted)
+                best = k_best(grammars, limits, penalty, wanted, SPECIAL_TOKENS)
             else:
                 best = grammars.by_length(limits, best_ranked(penalty, wanted), joint=False)
             if self.no_repeat:
@@ -153,7 +155,7 @@ class ByLength(Constraining):
 
 def limited_grammars(
     found: Iterable[tuple[Sequence[int], Grammars]], sources: Sources, request: Request
-) -> Iterator[tuple[Sequence[int], Grammars, list[int]]]:
+) -> Iterator[LimitedGroup]:
     """Yield groups of sources, their grammars as found, and the greatest length of each translation."""
     limits = request.limits([2 * len(source) for source in sources])
     for group, grammars in found:

@@ -25,9 +25,9 @@ class Comparison:
     """What systems are judged on.
 
     betas:  values of β to try
-    tuning: where β is chosen for each model, before it the weight of `rescore`, at the model's β, and then
-            `no_repeat`, of models that decode by their default strategy; without it, `betas` are only
-            reported, on the text itself
+    tuning: where β is chosen for each model, of `rescore` first the weight, at the model's β, and once more
+            at the best one, and then `no_repeat`, of models that decode by their default strategy; without
+            it, `betas` are only reported, on the text itself
     """
 
     texts: EvaluationSet
@@ -57,12 +57,7 @@ class Comparison:
 
     def _model(self, name: str, translator: Translator) -> Judged:
         points: tuple[SweepPoint, ...] = ()
-        weights: tuple[WeightPoint, ...] = ()
-        if self.tuning is not None and isinstance(translator.strategy, Rescore):
-            weights = weighed(translator, self.tuning, WEIGHTS, self.measures, self.progress)
-            heaviest = max(weights, key=lambda point: point.bleu)
-            strategy = strategy_text(replace(translator.strategy, weight=heaviest.weight))
-            translator = translator.with_options(replace(translator.options, strategy=strategy))
+        _, translator = self._weighed(translator)
         if self.betas:
             where = self.tuning or self.texts
             points = swept(translator, where, self.betas, self.measures, self.progress)
@@ -71,9 +66,20 @@ class Comparison:
             translator = translator.with_options(
                 replace(translator.options, length_penalty=best.length_penalty)
             )
+        weights, translator = self._weighed(translator)
         repeats, translator = self._without_repeats(translator)
         judged = judge_model(name, translator, self.texts, self.measures, self.progress)
         return replace(judged, report=replace(judged.report, sweep=points, weights=weights, repeats=repeats))
+
+    def _weighed(self, translator: Translator) -> tuple[tuple[WeightPoint, ...], Translator]:
+        """Choose the weight of `rescore`, at the β that the model has now."""
+        strategy, tuning = translator.strategy, self.tuning
+        if tuning is None or not isinstance(strategy, Rescore):
+            return (), translator
+        points = weighed(translator, tuning, WEIGHTS, self.measures, self.progress)
+        best = max(points, key=lambda point: point.bleu)
+        chosen = strategy_text(replace(strategy, weight=best.weight))
+        return points, translator.with_options(replace(translator.options, strategy=chosen))
 
     def _without_repeats(self, translator: Translator) -> tuple[tuple[RepeatPoint, ...], Translator]:
         """Try `no_repeat` both ways, if the strategy is the model's own; it must help to be on."""

@@ -44,8 +44,18 @@ class Emissions(Protocol):
     def top(self, index: int, count: int) -> tuple[Int64[np.ndarray, "M k"], Float[np.ndarray, "M k"]]:
         """Return the best tokens of every node and their log-probabilities, allowed or not, best first."""
 
+    def leading(self, index: int, count: int) -> Int64[np.ndarray, "M k"]:
+        """Return the best tokens that every node of a sentence may emit, best first, in a new array.
+
+        They are at most `count`, as many as the vocabulary or a shortlist has; where a node may emit fewer,
+        any others follow.
+        """
+
     def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
-        """Return log-probabilities of some tokens at every node of a sentence, allowed or not."""
+        """Return log-probabilities of some tokens at every node of a sentence, allowed or not.
+
+        The array is a new one, which may be changed.
+        """
 
 
 @runtime_checkable
@@ -101,6 +111,11 @@ class Grammars:
     def support(self, index: int) -> SupportTree:
         """Return the support tree of a sentence, without padding."""
         return SupportTree(int(self.chain_lengths[index]), self.chain.shape[2].bit_length() - 1)
+
+    def last_node(self, index: int) -> int:
+        """Return the node of a sentence that emits eos."""
+        block: int = self.chain.shape[2]
+        return (int(self.chain_lengths[index]) - 1) * block + 1 - self.offset
 
     def greedy(self) -> list[Hypothesis]:
         """Take the most probable rule at each node, and only then look at tokens."""

@@ -1,57 +1,102 @@
 """Drafts from a lattice: the best continuation of what another model has verified, as often as it is asked.
 
-The network runs once. A further verified token costs `C²/2 · d` steps (`forced_prefix.py`).
+The network runs once. A further verified token costs `C²/2 · d` steps, a further draft `C · X · N`, both in
+one call of a kernel. `forced_prefix.py` does the same step by step, and under automata.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float, Int64
 
 from pcfgnat.grammar.decoding import Grammars
-from pcfgnat.grammar.forced_prefix import ForcedPrefix
-from pcfgnat.grammar.k_best import free_continuations
-from pcfgnat.grammar.lengths import pick_length
-from pcfgnat.grammar.one_sentence import sentence_rules
+from pcfgnat.grammar.free_lattice import FreeLattice, length_powers
+from pcfgnat.grammar.kernels.drafts import continue_draft, judge_draft
 from pcfgnat.grammar.search import SpecialTokens
-from pcfgnat.grammar.tokens import forced_weights
 
 # What the drafter thinks impossible may be verified all the same, and must not end all drafts.
 LEAST_LOG_PROB = -30.0
 
+BestTokens = tuple[Float[np.ndarray, "M"], Int64[np.ndarray, "M"]]
+Read = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the fields of a `Reading`
+Judged = tuple[int, int, float, float]
+
+
+@dataclass(frozen=True)
+class DraftSettings:
+    """What all drafts share: lengths are compared by `score / L^β`."""
+
+    length_penalty: float
+    special: SpecialTokens
+
 
 class Draft:
-    """One sentence's lattice and the prefix that has been verified."""
+    """One sentence's lattice, what has been verified of it, and the best continuation of that.
 
-    def __init__(self, prefix: ForcedPrefix, grammars: Grammars, index: int, special: SpecialTokens) -> None:
-        self._prefix, self._grammars, self._index, self._special = prefix, grammars, index, special
+    tokens: those that have been verified, bos from the start, and behind them a draft
+    given:  how many of them have been verified
+    """
 
-    def extend(self, tokens: Sequence[int]) -> None:
-        """Add verified tokens to the prefix."""
-        if not tokens:
-            return
-        support = self._prefix.continuations.rules.support
-        columns = self._grammars.columns(self._index, np.array(tokens, dtype=np.int64))
-        for token, column in zip(tokens, np.maximum(columns, LEAST_LOG_PROB).T, strict=True):
-            weights = forced_weights(column, token, self._special, support)
-            self._prefix = self._prefix.extended(token, weights)
+    def __init__(
+        self,
+        grammars: Grammars,
+        index: int,
+        best: BestTokens,
+        lengths: tuple[int, int],
+        settings: DraftSettings,
+    ) -> None:
+        """Find the best continuations; `lengths` are the greatest of a draft and of what is verified."""
+        scores, ids = best
+        special, (longest, limit) = settings.special, lengths
+        self._special, self._limit = special, limit
+        self.tokens, self.given = np.empty(max(longest, limit) + 1, dtype=np.int64), 1
+        self.tokens[0] = special.bos
+        self._emissions, self._index, self._known = grammars.emissions, index, 0
+        self._columns: np.ndarray = scores.reshape(-1, 1)  # the root emits bos, and nothing else does
+        lattice = FreeLattice.of(grammars, index)
+        self._lattice = (*lattice, ids, lattice.continuations(scores, longest))
+        powers = length_powers(longest, settings.length_penalty)
+        self._settings = (special.bos, special.eos, LEAST_LOG_PROB, lattice.front(), powers)
 
-    def continuation(self, length_penalty: float) -> tuple[int, ...]:
-        """Return what follows the prefix in the best sentence by `score / L^β`, eos included; () if none."""
-        given, longest = len(self._prefix.ids), self._prefix.continuations.max_length
-        if given >= longest:
-            return ()
-        lengths = range(given + 1, longest + 1)
-        best = pick_length(self._prefix.scores[given + 1 :].tolist(), lengths, length_penalty)
-        return self._prefix.continuation(lengths[best]) if best >= 0 else ()
+    def propose(self) -> int:
+        """Write the best continuation by `score / L^β` behind what is verified; return its number of tokens.
+
+        eos is the last of them; 0: no continuation is known.
+        """
+        tokens, known, given = self.tokens, self._known, self.given
+        if given > 1:
+            self._columns = self._emissions.columns(self._index, tokens[known:given])
+        self._known = given
+        found = continue_draft(*self._lattice, self._columns, tokens, known, given, *self._settings)
+        return int(found)
+
+    def judge(self, read: Read, draft: Int64[np.ndarray, "B W"], row: int, size: int, slack: float) -> Judged:
+        """Verify what is accepted of the draft in this row, and one more token unless that is all of it.
+
+        A token is accepted unless it is worse than the best one by more than `slack`; the last token that the
+        limit allows is eos. Returns how many tokens were accepted, the last that was verified, and the
+        log-probabilities of what was and of the whole draft.
+        """
+        room, eos = self._limit - self.given, self._special.eos
+        accepted, token, score, whole = judge_draft(*read, draft, row, size, room, eos, slack)
+        self.given += min(accepted, size - 1)
+        self.verify([token])
+        return accepted, token, score, whole
+
+    def verify(self, tokens: Sequence[int]) -> None:
+        """Add tokens to what is verified."""
+        self.tokens[self.given : self.given + len(tokens)] = tokens
+        self.given += len(tokens)
 
 
-def start_drafts(grammars: Grammars, limits: Sequence[int], special: SpecialTokens) -> list[Draft]:
-    """Return drafts of all sentences of a batch, whose prefixes are empty."""
-    scores, tokens = grammars.best_tokens()
-    drafts = []
-    for index, limit in enumerate(limits):
-        rules = sentence_rules(grammars, index)
-        size = rules.support.num_nodes
-        table = free_continuations(rules, tokens[index, :size], scores[index, :size], limit)
-        drafts.append(Draft(ForcedPrefix.start(table), grammars, index, special))
-    return drafts
+def start_drafts(
+    grammars: Grammars, longest: Sequence[int], limits: Sequence[int], settings: DraftSettings
+) -> list[Draft]:
+    """Return drafts of at most `longest` tokens of all sentences of a batch; only bos has been verified.
+
+    `limits` are the greatest numbers of tokens that will be verified.
+    """
+    best, lengths = zip(*grammars.emissions.everywhere(), strict=True), zip(longest, limits, strict=True)
+    rows = enumerate(zip(best, lengths, strict=True))
+    return [Draft(grammars, index, own, both, settings) for index, (own, both) in rows]

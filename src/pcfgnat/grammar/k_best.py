@@ -3,150 +3,174 @@
 The best sentence is found, and what remains is cut into regions by where a sentence first differs from it
 (Lawler 1972): each region has a fixed beginning and some tokens that may not follow it. The table of free
 continuations answers for every region and length at once, so that no sentence comes twice, however many
-trees it has.
+trees it has. `kernels/k_best.py` does all of that in one call.
 """
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 
-from pcfgnat.grammar.automaton import any_sentence
-from pcfgnat.grammar.continuations import Continuations, SentenceRules, best_continuations
-from pcfgnat.grammar.forced_prefix import ForcedPrefix
-from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.grammar.tokens import TokenCandidates, TokenRules
+from pcfgnat.grammar.decoding import Grammars
+from pcfgnat.grammar.free_lattice import FreeLattice, length_powers
+from pcfgnat.grammar.kernels.k_best import (
+    align_columns,
+    find_sentences,
+    number_tokens,
+    restrict_columns,
+    score_sentences,
+)
+from pcfgnat.grammar.search import Hypothesis, SpecialTokens
+from pcfgnat.grammar.tokens import best_columns
 
-NEG_INF = float("-inf")
+FIRST_SENTENCES = 16  # for which there is room at first
 
 
-@dataclass(frozen=True, order=True)
-class _Region:
-    """The sentences with a prefix whose next token is not excluded; the best of them comes first in a heap.
+@dataclass(frozen=True, eq=False)
+class LeadingTokens:
+    """The tokens that the best sentences can have.
 
-    cost:    `-score / L^β` of its best sentence
-    number:  earlier regions come first on a tie
-    may_end: whether the prefix itself, as a whole sentence, belongs to it
+    ids:     all of them, each once
+    columns: their log-probability at all nodes, -inf where they may not stand
+    leading: the best of each node, best first, as columns
     """
 
-    cost: float
-    number: int
-    length: int = field(compare=False)
-    prefix: ForcedPrefix = field(compare=False)
-    excluded: frozenset[int] = field(compare=False)
-    may_end: bool = field(compare=False)
+    ids: Int64[np.ndarray, "U"]
+    columns: Float[np.ndarray, "M U"]
+    leading: Int64[np.ndarray, "M k"]
+
+    @classmethod
+    def of(cls, grammars: Grammars, index: int, count: int, special: SpecialTokens) -> "LeadingTokens":
+        """Return the `count` best tokens of each node of a sentence.
+
+        The best token of a node is the one that other strategies see, whatever rounding does to the others:
+        so the first of several results is what is found alone.
+        """
+        emissions = grammars.emissions
+        scores, best = (found[index] for found in emissions.everywhere())
+        leading = emissions.leading(index, count)
+        ids = number_tokens(leading, best)
+        columns = restricted_columns(grammars, index, ids, special)
+        align_columns(columns, leading, scores)
+        return cls(ids, columns, leading)
+
+    @classmethod
+    def from_table(cls, tokens: Float[np.ndarray, "M V"], count: int) -> "LeadingTokens":
+        """Return the best of all tokens, whose log-probabilities are given for all nodes."""
+        return cls(np.arange(tokens.shape[1]), np.ascontiguousarray(tokens), best_columns(tokens, count))
+
+
+@dataclass(frozen=True, eq=False)
+class RankedSentences:
+    """Different sentences of one grammar, best first; what lies beyond their lengths is rubbish.
+
+    scores: of the best tree of each
+    """
+
+    symbols: Int64[np.ndarray, "k N"]
+    ids: Int64[np.ndarray, "k N"]
+    token_scores: Float[np.ndarray, "k N"]
+    lengths: Int64[np.ndarray, "k"]
+    scores: Float[np.ndarray, "k"]
+
+    @classmethod
+    def empty(cls, count: int, longest: int) -> "RankedSentences":
+        """Return room for so many sentences."""
+        symbols, ids = np.zeros((2, count, longest), dtype=np.int64)
+        return cls(symbols, ids, np.empty((count, longest)), np.empty(count, dtype=np.int64), np.empty(count))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Return all arrays, as kernels fill them."""
+        return self.symbols, self.ids, self.token_scores, self.lengths, self.scores
+
+    def first(self, count: int) -> "RankedSentences":
+        """Return the first of them."""
+        return self if count == len(self) else RankedSentences(*(array[:count] for array in self.arrays))
+
+    def hypothesis(self, grammars: Grammars, index: int, place: int) -> Hypothesis:
+        """Return a sentence with its tree, which is one of a sentence of a batch."""
+        length = self.lengths[place]
+        symbols = tuple(self.symbols[place, :length].tolist())
+        return grammars.hypothesis(
+            index, symbols, self.token_scores[place, :length], self.ids[place, :length]
+        )
 
 
 def best_sentences(
-    rules: SentenceRules,
-    tokens: Float[np.ndarray, "m V"],
-    max_length: int,
-    length_penalty: float,
-    count: int,
-) -> list[Hypothesis]:
+    lattice: FreeLattice, tokens: LeadingTokens, max_length: int, length_penalty: float, count: int
+) -> RankedSentences:
     """Return up to `count` different sentences by `score / L^β` of their best tree, best first.
 
-    `tokens` are log-probabilities by symbol, -inf where a symbol may not emit a token. A further sentence
-    of L tokens takes L times `C²/2 · d` steps for its beginnings, and `C · X · N` for the best of what
-    follows each.
+    `tokens` must have the `count` best of each node. A further sentence of L tokens takes L times
+    `C²/2 · d` steps for its beginnings, and `C · X · N` for the best of what follows each.
     """
-    search = _Search(rules, tokens, max_length, length_penalty, count)
-    found: list[Hypothesis] = []
-    while search.regions and len(found) < count:
-        found.append(search.take(heappop(search.regions)))
-    return found
+    columns, leading = tokens.columns, tokens.leading
+    table = lattice.continuations(columns[np.arange(len(columns)), leading[:, 0]], max_length)
+    problem = (*lattice, tokens.ids, columns, leading, table, length_powers(max_length, length_penalty))
+    searched = _Searched.empty(lattice, min(count, FIRST_SENTENCES) * (max_length + 1))
+    found = RankedSentences.empty(count, max_length)
+    while find_sentences(*problem, *searched.arrays, *found.arrays):
+        searched = searched.doubled()
+    return found.first(searched.found)
 
 
-def free_continuations(
-    rules: SentenceRules, ids: Int64[np.ndarray, "m"], scores: Float[np.ndarray, "m"], max_length: int
-) -> Continuations:
-    """Return the best continuations when every symbol emits its best token, which is given."""
-    column = np.ascontiguousarray(scores[:, None], dtype=np.float64)
-    may_repeat = np.zeros(column.shape, dtype=bool)
-    best = TokenCandidates(np.ascontiguousarray(ids[:, None]), column, may_repeat, TokenRules())
-    return best_continuations(rules, best, any_sentence(), max_length)
+def scored_sentences(
+    grammars: Grammars, index: int, sentences: Sequence[Sequence[int]], special: SpecialTokens
+) -> RankedSentences:
+    """Return given sentences, in order, with their best trees of one grammar; -inf is the score of none."""
+    lattice, lengths = FreeLattice.of(grammars, index), np.array([len(ids) for ids in sentences])
+    width = int(lengths.max())
+    padded = np.array([[*own, *[own[0]] * (width - len(own))] for own in sentences], dtype=np.int64)
+    ids, texts = np.unique(padded, return_inverse=True)
+    columns, texts = restricted_columns(grammars, index, ids, special), texts.reshape(padded.shape)
+    prefixes, found = _Searched.empty(lattice, width + 1).arrays, RankedSentences.empty(*padded.shape)
+    *written, _, scores = found.arrays
+    score_sentences(*lattice, ids, columns, texts, lengths, *prefixes[:6], prefixes[-1], *written, scores)
+    return replace(found, lengths=lengths)
 
 
-class _Search:
-    """Regions that have not been looked into, and how to do that."""
-
-    def __init__(
-        self,
-        rules: SentenceRules,
-        tokens: Float[np.ndarray, "m V"],
-        max_length: int,
-        length_penalty: float,
-        count: int,
-    ) -> None:
-        self.tokens, self.regions = tokens, list[_Region]()
-        self._numbered = 0
-        self._ids, self._scores = top_columns(tokens, count)  # a region excludes fewer than `count`
-        self._table = free_continuations(rules, self._ids[:, 0], self._scores[:, 0], max_length)
-        node, plan = np.arange(rules.chain_length)[:, None], rules.plan
-        self._symbols = (1 + (node - 1) * rules.chain.shape[1] + plan.offsets).clip(min=0)  # C X
-        self._divisors = np.arange(1, max_length + 1, dtype=np.float64) ** length_penalty
-        self._add(ForcedPrefix.start(self._table), frozenset(), may_end=False)
-
-    def take(self, region: _Region) -> Hypothesis:
-        """Return a region's best sentence, and add regions of all its others."""
-        prefix, given = region.prefix, len(region.prefix.ids)
-        if region.length == given:
-            self._add(prefix, region.excluded, may_end=False)
-            return prefix.hypothesis(given)
-        weights, allowed = self._free(prefix, region.excluded)
-        rest = self._table.best[:, :-1, 0, region.length - given]
-        place = np.unravel_index(np.argmax(weights + rest), weights.shape)
-        symbol = self._symbols[place]
-        token = int(self._ids[symbol, np.argmax(allowed[symbol])])
-        self._add(prefix, region.excluded | {token}, region.may_end)
-        prefix = prefix.extended(token, self.tokens[:, token])
-        found = prefix.hypothesis(region.length)
-        for token in found.ids[given + 1 :]:
-            self._add(prefix, frozenset([token]), may_end=True)
-            prefix = prefix.extended(token, self.tokens[:, token])
-        self._add(prefix, frozenset(), may_end=False)
-        return found
-
-    def _add(self, prefix: ForcedPrefix, excluded: frozenset[int], may_end: bool) -> None:
-        """Add a region unless it is empty."""
-        given, longest = len(prefix.ids), self._table.max_length
-        scores = np.full(longest + 1, NEG_INF)
-        if may_end:
-            scores[given] = prefix.ended
-        if given < longest:
-            weights, _ = self._free(prefix, excluded)
-            rest = self._table.best[:, :-1, 0, 1 : longest - given + 1]
-            scores[given + 1 :] = (weights[:, :, None] + rest).max((0, 1))
-        values = scores[1:] / self._divisors
-        values[np.isneginf(scores[1:])] = NEG_INF
-        best = int(np.argmax(values)) if longest else 0
-        if longest and scores[best + 1] > NEG_INF:
-            self._numbered += 1
-            heappush(
-                self.regions,
-                _Region(-float(values[best]), self._numbered, best + 1, prefix, excluded, may_end),
-            )
-
-    def _free(
-        self, prefix: ForcedPrefix, excluded: frozenset[int]
-    ) -> tuple[Float[np.ndarray, "C X"], Bool[np.ndarray, "m k"]]:
-        """Return the way to every state, less what its best token is better than its best allowed one.
-
-        Also which of the top tokens are allowed.
-        """
-        allowed = (self._scores > NEG_INF) & ~np.isin(self._ids, np.array(sorted(excluded), dtype=np.int64))
-        best = np.where(allowed, self._scores, NEG_INF).max(1)
-        lost = np.where(best > NEG_INF, best - np.where(best > NEG_INF, self._scores[:, 0], 0.0), NEG_INF)
-        return prefix.front + lost[self._symbols], allowed
+def restricted_columns(
+    grammars: Grammars, index: int, tokens: Int64[np.ndarray, "T"], special: SpecialTokens
+) -> Float[np.ndarray, "M T"]:
+    """Return log-probabilities of some tokens at all nodes of a sentence, -inf where they may not stand."""
+    columns = grammars.emissions.columns(index, tokens)
+    first, last = grammars.framing.first_node, grammars.last_node(index)
+    restrict_columns(tokens, columns, first, last, special.bos, special.eos, special.ids)
+    return columns
 
 
-def top_columns(
-    tokens: Float[np.ndarray, "m V"], count: int
-) -> tuple[Int64[np.ndarray, "m k"], Float[np.ndarray, "m k"]]:
-    """Return ids and scores of the best tokens of each symbol, best first, the smaller id on a tie."""
-    count = min(count, tokens.shape[1])
-    some = np.sort(np.argpartition(-tokens, count - 1, axis=1)[:, :count], axis=1)
-    scores = np.take_along_axis(tokens, some, axis=1).astype(np.float64)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    return np.take_along_axis(some, order, axis=1), np.take_along_axis(scores, order, axis=1)
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """Prefixes and regions that have been looked at; see `kernels/k_best.py`."""
+
+    arrays: tuple[np.ndarray, ...]
+
+    @classmethod
+    def empty(cls, lattice: FreeLattice, room: int) -> "_Searched":
+        """Return room for so many prefixes and regions, of which there is only the empty prefix."""
+        states = (room, lattice.chain_length, len(lattice.offsets))
+        numbers = np.empty((7, room), dtype=np.int64)
+        fronts, came, weights = np.empty(states), np.empty(states, dtype=np.int64), np.empty((2, room))
+        fronts[0] = lattice.front()
+        ended, costs = weights
+        parents, last, given, link_tokens, link_next, lengths, prefixes = numbers
+        ended[0], given[0] = -np.inf, 0
+        excluded, may_end = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.bool_)
+        used = np.zeros(4, dtype=np.int64)
+        before = (fronts, came, ended, parents, last, given, link_tokens, link_next)
+        return cls((*before, costs, lengths, prefixes, excluded, may_end, used))
+
+    @property
+    def found(self) -> int:
+        """Return how many sentences have been found."""
+        return int(self.arrays[-1][3])
+
+    def doubled(self) -> "_Searched":
+        """Return the same with twice the room."""
+        *grown, used = self.arrays
+        return _Searched((*(np.concatenate([array, np.empty_like(array)]) for array in grown), used))

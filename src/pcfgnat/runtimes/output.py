@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Float32, Int64
 
+from pcfgnat.grammar.tokens import best_columns
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 SPECIAL = 4  # the first ids, which are scored apart
@@ -123,16 +124,21 @@ class Emissions:
         ids = np.argsort(-rows, axis=1, kind="stable")[:, :count]
         return ids, np.take_along_axis(rows, ids, 1)
 
-    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "M T"]:
-        """Return log-probabilities of some tokens at every node of a sentence, allowed or not.
+    def leading(self, index: int, count: int) -> Int64[np.ndarray, "M k"]:
+        """Return the best tokens that every node of a sentence may emit, best first."""
+        types = np.arange(SPECIAL, len(self.layer.tokens)) if self.types is None else self.types[index]
+        rows = self.states[index] @ self.layer.weights(types).T
+        found: np.ndarray = types[best_columns(rows, count)]
+        for node, special in self._ends(index):
+            found[node, 0] = special
+        return found
 
-        The normaliser of a node follows from its best token, whose log-probability is known.
-        """
-        nodes, best = self._nodes[index], self._plain_everywhere[index]
-        states = self.states[index, nodes]
-        normaliser = (states * self.layer.weights(best.token)).sum(1) - best.score
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node of a sentence, allowed or not."""
+        first, last = self.first, int(self.lengths[index])
+        states, normaliser = self.states[index, first:last], self._normalisers[index]
         found = np.full((self.states.shape[1], len(tokens)), -np.inf, dtype=np.float32)
-        found[nodes] = states @ self.layer.weights(tokens).T - normaliser[:, None]
+        found[first:last] = states @ self.layer.weights(tokens).T - normaliser
         return found
 
     def rows(
@@ -153,6 +159,15 @@ class Emissions:
     def _plain_everywhere(self) -> list[Best]:
         lengths = self.lengths.tolist()
         return self._of_rows([self.states[i, self.first : last] for i, last in enumerate(lengths)])
+
+    @cached_property
+    def _normalisers(self) -> list[Float32[np.ndarray, "_ 1"]]:
+        """Normalisers of all nodes: they follow from the best tokens, whose log-probabilities are known."""
+        found = []
+        for states, nodes, best in zip(self.states, self._nodes, self._plain_everywhere, strict=True):
+            scores = (states[nodes] * self.layer.weights(best.token)).sum(1, keepdims=True)
+            found.append(scores - best.score[:, None])
+        return found
 
     def _ends(self, index: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the nodes that emit bos and eos, with these."""

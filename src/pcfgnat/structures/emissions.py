@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Int64
 from torch import Tensor
 
 from pcfgnat.grammar.search import SpecialTokens
+from pcfgnat.grammar.tokens import best_columns
 from pcfgnat.structures.distribution import best_tokens
 from pcfgnat.structures.semiring import NEG_INF
 
@@ -57,6 +58,10 @@ class TensorEmissions:
         """Return the best tokens of every node and their log-probabilities, allowed or not, best first."""
         log_probs, ids = self.emit[index].topk(min(count, self.emit.shape[2]))
         return ids.cpu().numpy(), as_array(log_probs)
+
+    def leading(self, index: int, count: int) -> Int64[np.ndarray, "M k"]:
+        """Return the best tokens that every node of a sentence may emit, best first."""
+        return best_columns(self.log_probs(index, np.arange(self.emit.shape[1])), count)
 
     def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float[np.ndarray, "M T"]:
         """Return log-probabilities of some tokens at every node of a sentence, allowed or not."""

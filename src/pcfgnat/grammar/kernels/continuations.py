@@ -125,6 +125,32 @@ def collect_after(
 
 
 @jit
+def emit_best_by_target(
+    best, first, second, a, x, q, symbol, scores, table, top, after_best, after_first, after_second, highest,
+    targets,
+):  # fmt: skip
+    """Put tokens before what follows; of those that lead to the same automaton state only the best counts.
+
+    `highest` must hold -inf, and does so again afterwards.
+    """
+    classes, found = table.shape[1], 0
+    for j in range(scores.shape[1]):
+        after = table[q, min(j, classes - 1)]
+        if after >= 0 and scores[symbol, j] > NEG_INF:
+            if highest[after] == NEG_INF:
+                targets[found] = after
+                found += 1
+            highest[after] = max(highest[after], scores[symbol, j])
+    for i in range(found):
+        after = targets[i]
+        emit_row(
+            best, first, second, a, x, q, NO_TOKEN, highest[after], False, False, top, after, after_best,
+            after_first, after_second,
+        )  # fmt: skip
+        highest[after] = NEG_INF
+
+
+@jit
 def fill_continuations(
     chain, prefix, stop, offsets, lefts, moves, first_move, entries, ids, scores, repeats, table, accepting,
     pairs, best, first, second,
@@ -135,6 +161,7 @@ def fill_continuations(
     bottom = states - block  # the main-chain nodes' states come last, by left child
     after_best, after_second = np.empty((automaton, longest + 1)), np.empty((automaton, longest + 1))
     after_first = np.empty((automaton, longest + 1), dtype=np.int64)
+    highest, targets = np.full(automaton, NEG_INF), np.empty(automaton, dtype=np.int64)
     clear(best, first, second)
     for a in range(stop - 1, -1, -1):
         top = most_tokens(a, stop, block, longest)
@@ -147,6 +174,12 @@ def fill_continuations(
             )  # fmt: skip
             symbol = 1 + (a - 1) * block + offsets[x]
             for q in range(automaton):
+                if not pairs:
+                    emit_best_by_target(
+                        best, first, second, a, x, q, symbol, scores, table, top, after_best, after_first,
+                        after_second, highest, targets,
+                    )  # fmt: skip
+                    continue
                 for j in range(candidates):
                     after = table[q, min(j, classes - 1)]
                     if after >= 0 and scores[symbol, j] > NEG_INF:
