@@ -18,7 +18,7 @@ from pcfgnat.decoding import parse_strategy
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.report import Table
 from pcfgnat.runtimes.base import Drafts, DraftsReader, Sources
-from pcfgnat.runtimes.onnx import OnnxOptions
+from pcfgnat.runtimes.onnx import ExportedOptions
 from pcfgnat.translator import TranslateOptions, Translator
 
 STRATEGIES = ("viterbi", "verify", "rescore:size=8")
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--exact", action="store_true", help="look at the whole vocabulary, even if there is a shortlist")
     add("--json", type=Path, help="also write the results as JSON")
     given = parser.parse_args(arguments)
-    onnx = OnnxOptions(threads=1, exact=given.exact)
+    onnx = ExportedOptions(threads=1, exact=given.exact)
     options = TranslateOptions(keep=False)
     translator = Translator.load(given.model, options=options, onnx=onnx, verifier=given.verifier)
     lines = given.source.read_text(encoding="utf-8").splitlines()[: given.sentences]

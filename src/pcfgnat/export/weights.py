@@ -1,12 +1,19 @@
-"""Weights of 8 bits by name, for the kernels of `runtimes.native`: `weights.safetensors`.
+"""Weights of 8 bits by name, in one file that all runtimes read: `weights.safetensors`.
 
-A product's numbers lie as `[out, in]`, with a scale and an offset for each row. What is always computed
-together is one product: keys and values of all decoder layers, vectors of nodes in several roles.
+A product's numbers lie as `[in, out]`, with a scale and an offset for each column. What is always computed
+together is one product: keys and values of all decoder layers, vectors of nodes in several roles. Graphs of
+onnxruntime that hold the same numbers refer to the file instead.
 """
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
+import onnx
+from onnx import TensorProto
+from safetensors.numpy import save as to_safetensors
 
 from pcfgnat.export.graph import Graph, quantise
 from pcfgnat.export.links import GATE, LinkGraph
@@ -17,6 +24,47 @@ from pcfgnat.networks.pcfg import LEFT, PARENT, RIGHT
 from pcfgnat.runtimes.native import names
 
 Tensors = dict[str, np.ndarray]
+
+
+def write_weights(network: Network, directory: Path) -> None:
+    """Write the weights of a network that kernels run, and let the graphs beside them refer to them."""
+    tensors = native_tensors(network)
+    if not tensors:
+        return
+    path = directory / names.WEIGHTS
+    path.write_bytes(to_safetensors(tensors))
+    places = {_digest(tensors[name].tobytes()): place for name, place in _places(path) if name in tensors}
+    for graph in sorted(directory.glob("*.onnx")):
+        _refer(graph, path.name, places)
+
+
+def _places(path: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield where tensors begin in a file, and how many bytes they have."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+    for name, entry in header.items():
+        if name != "__metadata__":
+            first, last = entry["data_offsets"]
+            yield name, (8 + size + first, last - first)
+
+
+def _refer(path: Path, weights: str, places: dict[bytes, tuple[int, int]]) -> None:
+    """Replace the constants of a graph that lie in another file by references to it."""
+    model = onnx.load(str(path), load_external_data=False)
+    for tensor in model.graph.initializer:
+        place = places.get(_digest(tensor.raw_data)) if tensor.data_type == TensorProto.INT8 else None
+        if place is None:
+            continue
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.DataLocation.EXTERNAL
+        for key, value in zip(("location", "offset", "length"), (weights, *place), strict=True):
+            tensor.external_data.add(key=key, value=str(value))
+    path.write_bytes(model.SerializeToString())
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def native_tensors(network: Network) -> Tensors:
@@ -68,6 +116,7 @@ def _linears(weights: Weights, wanted: Iterable[str]) -> Tensors:
 
 def _linear(name: str, weight: np.ndarray, offset: np.ndarray) -> Tensors:
     values, scale = quantise(weight)
+    values = np.ascontiguousarray(values.T)
     return {name: values, name + names.SCALE: scale, name + names.OFFSET: offset.astype(np.float32)}
 
 

@@ -45,25 +45,17 @@ class PackedWeights:
         found = [[self._tensors[self._known(name + part)] for part in NORM] for name in wanted]
         return np.array(found, dtype=np.float32)
 
-    def columns(self, name: str) -> int:
-        """Return how many columns a product has, without padding."""
-        return len(self._tensors[self._known(name)])
-
-    def has(self, name: str) -> bool:
-        """Whether there is such a product."""
-        return name in self._rows
-
     def _known(self, name: str) -> str:
         if name not in self._tensors:
             raise CheckpointError(f"{self._path} must have {name}")
         return name
 
     def _packed(self, name: str) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-        values = self._tensors[name]
+        values = self._tensors[name].T
         columns, inner = values.shape
         if values.dtype != np.int8 or inner % 4:
             raise CheckpointError(
-                f"{self._path}: {name} must be int8 with rows of a multiple of 4, got {values.dtype}, {inner}"
+                f"{self._path}: {name} must be int8 with a multiple of 4 rows, got {values.dtype}, {inner}"
             )
         vectors = []
         for part in (SCALE, OFFSET):
