@@ -71,8 +71,8 @@ def test_rules_and_tokens_are_those_of_torch_but_for_rounding(exports: Exports, 
         assert size == theirs.chain_lengths[j]
         legal = legal_rules(np.arange(size), np.arange(block), np.array([size]))[0]
         found, expected = (np.exp(g.chain[k, :size, :, :size])[legal] for g, k in ((ours, i), (theirs, j)))
-        assert np.abs(found - expected).mean() < 0.02
-        assert np.abs(found - expected).max(initial=0) < 0.15  # where rules are not scaled; else 0.05
+        assert np.abs(found - expected).mean() < 0.03
+        assert np.abs(found - expected).max(initial=0) < 0.3  # where rules are not scaled; else 0.05
         sums = np.where(legal, np.exp(ours.chain[i, :size, :, :size]), 0).sum((1, 2))
         assert sums[:-1] == pytest.approx(1.0, abs=1e-4)
         inner = np.exp(ours.prefix[i, 1:size]), np.exp(theirs.prefix[j, 1:size])

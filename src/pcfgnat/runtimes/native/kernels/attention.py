@@ -37,7 +37,9 @@ def attend(query, query_column, query_rows, memory, memory_column, memory_rows, 
         for i in range(count):
             if len(visible) > 0:
                 hide(scores, i, seen, visible)
-            softmax(scores, i, 0, seen, factor)
+            for j in range(seen, padded):
+                scores[i, j] = HIDDEN
+            softmax(scores, i, np.int64(0), padded, factor)  # whole vectors
         multiply(
             count,
             seen,

@@ -63,9 +63,10 @@ def feed_forward(x, pre_norm, is_gelu, norms, norm, packed, linears, first, read
 
 
 @jit
-def encode(x, bounds, heads, pre_norm, is_gelu, packed, linears, first, norms, norm, layers):
+def encode(x, bounds, heads, pre_norm, is_gelu, packed, linears, norms, layers):
     """Run encoder layers over embedded sources, in place; a last norm follows pre-norm layers."""
     rows, width = x.shape
+    first = norm = np.int64(0)  # of the layer; not a literal, for which all would be compiled again
     read, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
     mixed, scales = np.empty((rows, width), np.float32), np.empty(rows, np.float32)
     projected, everything = np.empty((rows, 3 * width), np.float32), np.empty((0, 0), np.bool_)
@@ -74,7 +75,7 @@ def encode(x, bounds, heads, pre_norm, is_gelu, packed, linears, first, norms, n
         linear_rows(bytes_, scales, packed, linears[first + PROJECT], projected)
         for b in range(len(bounds) - 1):
             own = (bounds[b], bounds[b + 1])
-            attend(projected, 0, own, projected, width, own, heads, everything, mixed)
+            attend(projected, np.int64(0), own, projected, width, own, heads, everything, mixed)
         output(mixed, bytes_, scales, packed, linears[first + SELF_OUTPUT], read)
         leave(x, read, pre_norm, norms, norm)
         feed_forward(x, pre_norm, is_gelu, norms, norm + 1, packed, linears, first, read, bytes_, scales)
@@ -85,11 +86,10 @@ def encode(x, bounds, heads, pre_norm, is_gelu, packed, linears, first, norms, n
 
 
 @jit
-def decode(
-    x, bounds, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears, first, norms, norm, layers
-):
+def decode(x, bounds, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears, norms, layers):
     """Run decoder layers over canvases, in place; `memory` has keys and values of all layers side by side."""
     rows, width = x.shape
+    first = norm = np.int64(0)  # of the layer; not a literal, for which all would be compiled again
     read, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
     mixed, scales = np.empty((rows, width), np.float32), np.empty(rows, np.float32)
     projected, everything = np.empty((rows, 3 * width), np.float32), np.empty((0, 0), np.bool_)
@@ -98,7 +98,7 @@ def decode(
         linear_rows(bytes_, scales, packed, linears[first + PROJECT], projected)
         for b in range(len(bounds) - 1):
             own = (bounds[b], bounds[b + 1])
-            attend(projected, 0, own, projected, width, own, heads, everything, mixed)
+            attend(projected, np.int64(0), own, projected, width, own, heads, everything, mixed)
         output(mixed, bytes_, scales, packed, linears[first + SELF_OUTPUT], read)
         leave(x, read, pre_norm, norms, norm)
         look_at_source(
@@ -141,8 +141,8 @@ def mapped(x, packed, linear):
 
 @jit
 def read(
-    x, bounds, past, kept, visible, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears, first,
-    norms, norm, layers,
+    x, bounds, past, kept, visible, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears, norms,
+    layers,
 ):  # fmt: skip
     """Run decoder layers over new tokens, in place; keys and values are put behind `kept[b]` earlier ones.
 
@@ -150,20 +150,21 @@ def read(
     visible: which tokens each new one of a sentence sees, `[B, Q, S]`
     """
     rows, width = x.shape
+    first = norm = np.int64(0)  # of the layer; not a literal, for which all would be compiled again
     read_, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
     mixed, scales = np.empty((rows, width), np.float32), np.empty(rows, np.float32)
     projected = np.empty((rows, 3 * width), np.float32)
     for layer in range(layers):
         enter(x, pre_norm, norms, norm, read_, bytes_, scales)
         linear_rows(bytes_, scales, packed, linears[first + PROJECT], projected)
-        column = 2 * width * layer
+        column, none = 2 * width * layer, np.int64(0)
         for b in range(len(bounds) - 1):
             count = bounds[b + 1] - bounds[b]
             for i in range(count):
                 for e in range(2 * width):
                     past[b, kept[b] + i, column + e] = projected[bounds[b] + i, width + e]
             attend(
-                projected, 0, (bounds[b], bounds[b + 1]), past[b], column, (0, kept[b] + count), heads,
+                projected, none, (bounds[b], bounds[b + 1]), past[b], column, (none, kept[b] + count), heads,
                 visible[b], mixed,
             )  # fmt: skip
         output(mixed, bytes_, scales, packed, linears[first + SELF_OUTPUT], read_)

@@ -16,7 +16,7 @@ def encode_sources(
 ):  # fmt: skip
     """Return the encoder's states of several sentences, one under the other."""
     x = embed(ids, bounds, tokens, token_scales, factor, positions)
-    encode(x, bounds, heads, pre_norm, is_gelu, packed, linears, 0, norms, 0, layers)
+    encode(x, bounds, heads, pre_norm, is_gelu, packed, linears, norms, layers)
     return x
 
 
@@ -34,7 +34,7 @@ def fill_blanks(
         add_opposite(x, bounds, mapped(memory, packed, linears[1]), source_bounds)
     keys_values = mapped(memory, packed, linears[0])
     decode(
-        x, bounds, keys_values, source_bounds, heads, pre_norm, is_gelu, packed, linears, 2, norms, 0, layers
+        x, bounds, keys_values, source_bounds, heads, pre_norm, is_gelu, packed, linears[2:], norms, layers
     )
     return x
 
@@ -53,8 +53,8 @@ def read_tokens(
     """Return the decoder's states of new tokens; `memory` has keys and values of the encoder's states."""
     x = embed_at(ids, places, tokens, token_scales, factor, positions)
     read(
-        x, bounds, past, kept, visible, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears, 0,
-        norms, 0, layers,
+        x, bounds, past, kept, visible, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears,
+        norms, layers,
     )  # fmt: skip
     return x
 
@@ -89,7 +89,9 @@ def grammar_rules(
         vectors(bytes_, scales, first + 1, nodes, block, packed, linears[0], chain_positions, on_chain)
         others = np.empty((1 + (nodes - 1) * (block - 1), linears[1, 3]), np.float32)
         if block <= 2:
-            vectors(bytes_, scales, first, len(others), 2, packed, linears[1], other_positions, others)
+            vectors(
+                bytes_, scales, first, len(others), np.int64(2), packed, linears[1], other_positions, others
+            )
         else:
             off = np.empty((len(others), width), np.uint8)
             off_scales = np.empty(len(others), np.float32)
@@ -98,7 +100,17 @@ def grammar_rules(
                 row = first + (tree * block + place + 2 if index > 0 else 0)
                 off[index] = bytes_[row]
                 off_scales[index] = scales[row]
-            vectors(off, off_scales, 0, len(others), 1, packed, linears[1], other_positions, others)
+            vectors(
+                off,
+                off_scales,
+                np.int64(0),
+                len(others),
+                np.int64(1),
+                packed,
+                linears[1],
+                other_positions,
+                others,
+            )
         chain_rules(on_chain, others, width, nodes, block, heads, gated, chain[b])
         if prefix.shape[2] > 0:
             prefix_rules(others, rules, nodes, block, width, heads, gated, prefix[b])
@@ -114,5 +126,5 @@ def graph_transitions(states, bounds, heads, gated, packed, linears, positions, 
     for b in range(len(bounds) - 1):
         nodes = bounds[b + 1] - bounds[b]
         of_nodes = np.empty((nodes, linears[0, 3]), np.float32)
-        vectors(bytes_, scales, bounds[b], nodes, 1, packed, linears[0], positions, of_nodes)
+        vectors(bytes_, scales, bounds[b], nodes, np.int64(1), packed, linears[0], positions, of_nodes)
         transitions(of_nodes, nodes, width, heads, gated, chain[b])

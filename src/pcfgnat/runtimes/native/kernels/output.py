@@ -59,11 +59,12 @@ def best_tokens(states, tokens, scales, types, all_types):
         for row in range(size):
             index = first + row
             token = index if all_types or index < SPECIAL else types[index - SPECIAL]
-            rows[row] = tokens[token]
+            for i in range(inner):
+                rows[row, i] = tokens[token, i]
             row_scales[row] = scales[token]
         multiply_int8(
-            size, address(rows, 0, 0), rows.strides[0], address(row_scales, 0, 0), 4, address(memory, 0, 0),
-            linear, address(scores, 0, 0), scores.strides[0],
+            size, address(rows, 0, 0), rows.strides[0], address(row_scales, 0, 0), row_scales.strides[0],
+            address(memory, 0, 0), linear, address(scores, 0, 0), scores.strides[0],
         )  # fmt: skip
         plain = 0
         if first == 0:

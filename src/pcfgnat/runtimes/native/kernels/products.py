@@ -92,7 +92,7 @@ def linear_rows(x, scales, packed, linear, out):
         address(x, 0, 0),
         x.strides[0],
         address(scales, 0, 0),
-        4,
+        scales.strides[0],
         packed,
         linear,
         address(out, 0, 0),

@@ -7,6 +7,8 @@ from pcfgnat.runtimes.native.kernels.attention import transpose
 from pcfgnat.runtimes.native.kernels.products import address, jit, multiply, multiply_int8, whole_vectors
 from pcfgnat.runtimes.native.kernels.rows import LOWEST, largest_of, softmax
 
+VECTOR = 16
+LOW = np.float32(-1e30)  # of a rule that does not exist
 LEAST = np.float32(1e-37)  # of a probability, so that no rule that exists becomes impossible
 
 
@@ -37,15 +39,18 @@ def gates(rows, count, column, heads, gated):
         for row in range(count):
             for h in range(heads):
                 share[row, h] = rows[row, column + h]
-            softmax(share, row, 0, heads, np.float32(1.0))
+            softmax(share, row, np.int64(0), heads, np.float32(1.0))
     return share
 
 
 @jit
 def logs(total, row, first, last, out, a, j):
     """Write the logarithms of some probabilities of a row."""
+    start = first // VECTOR * VECTOR
+    for c in range(start, total.shape[1]):
+        total[row, c] = np.float32(log_rough(np.float64(max(total[row, c], LEAST))))
     for c in range(first, last):
-        out[a, j, c] = np.float32(log_rough(np.float64(max(total[row, c], LEAST))))
+        out[a, j, c] = total[row, c]
 
 
 @jit
@@ -93,21 +98,28 @@ def left_place(a, j, block):
 
 @jit
 def add_head(scores, own, a, lefts, block, nodes, share, total):
-    """Add one head's probabilities of the rules of a node, normalised over all of its pairs of children."""
-    first = a * block
-    most = largest_of(scores, first, a + 1, nodes) + own[first]
-    for j in range(1, lefts):
-        most = max(most, largest_of(scores, first + j, a + 1, nodes) + own[first + j])
+    """Add one head's probabilities of the rules of a node, normalised over all of its pairs of children.
+
+    Whole vectors are looked at: what stands in them beside right children of the node is hidden.
+    """
+    first, start, stop = a * block, (a + 1) // VECTOR * VECTOR, scores.shape[1]
+    most = LOW
+    for j in range(lefts):
+        for c in range(start, a + 1):
+            scores[first + j, c] = LOW
+        for c in range(nodes, stop):
+            scores[first + j, c] = LOW
+        most = max(most, largest_of(scores, first + j, start, stop) + own[first + j])
     mass = np.float32(0.0)
     for j in range(lefts):
         below = own[first + j] - most
-        for c in range(a + 1, nodes):
+        for c in range(start, stop):
             value = exp_single(max(scores[first + j, c] + below, LOWEST))
             scores[first + j, c] = value
             mass += value
     factor = share / mass
     for j in range(lefts):
-        for c in range(a + 1, nodes):
+        for c in range(start, stop):
             total[first + j, c] += scores[first + j, c] * factor
 
 
@@ -147,7 +159,7 @@ def prefix_rules(others, rules, nodes, block, width, heads, gated, out):
             while last < len(rules) and rules[last, 0] == rules[first, 0]:
                 last += 1
             parent = left_place(a, rules[first, 0], block)
-            share = gates(others[parent : parent + 1], 1, 3 * width, heads, gated)
+            share = gates(others[parent : parent + 1], np.int64(1), 3 * width, heads, gated)
             for r in range(first, last):
                 out[a, r] = np.float32(0.0)
             for h in range(heads):
@@ -158,7 +170,7 @@ def prefix_rules(others, rules, nodes, block, width, heads, gated, out):
                         q, k, c = others[parent, width + e], others[left, e], others[right, 2 * width + e]
                         total += (q + k) * c + q * k
                     scores[0, r] = total
-                softmax(scores, 0, first, last, np.float32(1.0))
+                softmax(scores, np.int64(0), first, last, np.float32(1.0))
                 for r in range(first, last):
                     out[a, r] += scores[0, r] * share[0, h]
             for r in range(first, last):
