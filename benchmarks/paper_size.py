@@ -30,6 +30,7 @@ from pcfgnat.text.special import SPECIAL_TOKENS
 SEED = 1
 SHALLOW = {"pcfg12-1": (12, 1), "pcfg10-2": (10, 2), "pcfg6-2": (6, 2)}  # layers of encoder and decoder
 USUAL_LAYERS = 6
+EXPORTED = ("onnx", "native")  # both run what is exported
 FOREIGN = ("ar", "ar6-1", "ar12-1")
 ENGINE = (
     ("pcfg", "viterbi", ("float32", "int8")),
@@ -89,9 +90,10 @@ class Cache:
         found += [self._contender("pcfg2", "torch", "viterbi")]
         found += [self._contender("dag", "torch", "joint-viterbi"), self._contender("ctc", "torch", "greedy")]
         found += [
-            self._contender(name, "onnx", decode, precision, shortlist)
+            self._contender(name, runtime, decode, precision, shortlist)
             for name, decode, precisions in ENGINE
             for precision in precisions
+            for runtime in (("onnx", "native") if precision == "int8" and name != "ctc" else ("onnx",))
             for shortlist in (False, True)
         ]
         searches = [(name, decode) for name in FOREIGN for decode in ("greedy", "beam")]
@@ -111,7 +113,7 @@ class Cache:
             return
         name = contender.directory.name.split(".")[0]
         self._draw(name)
-        if contender.runtime == "onnx":
+        if contender.runtime in EXPORTED:
             self._say(f"exporting {name} to onnx, {contender.precision}")
             settings = ExportSettings(contender.precision == "int8", self.shortlist())
             export_onnx(self._directory / name, contender.directory, settings)
@@ -161,12 +163,12 @@ class Cache:
         shape = f"{layers.layers_encoder}-{layers.layers_decoder}"
         autoregressive = kind == "autoregressive"
         parts = [network, runtime, *([] if runtime == "torch" else [precision])]
-        converted = runtime in ("onnx", "ctranslate2")
+        converted, stored = runtime in (*EXPORTED, "ctranslate2"), "onnx" if runtime in EXPORTED else runtime
         return Contender(
             name="-".join([*parts, *([decode] if decode else []), *(["shortlist"] if shortlist else [])]),
             model=f"{kind} {shape}" if autoregressive else f"{kind} {shape} λ={config.upsampling}",
             runtime=runtime,
-            directory=self._directory / (".".join(parts) if converted else network),
+            directory=self._directory / (".".join([network, stored, precision]) if converted else network),
             decode=decode,
             precision=precision,
             shortlist=shortlist,
