@@ -6,6 +6,7 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.cli import main
 from pcfgnat.export.onnx import ExportSettings, export_onnx, record_shortlist
+from pcfgnat.runtimes.exported_runtime import ExportedRuntime
+from pcfgnat.runtimes.native.base import NativeRuntime
 from pcfgnat.runtimes.onnx import ExportedOptions, OnnxRuntime, ShortlistFacts
 from pcfgnat.text.shortlist import Shortlist
 from pcfgnat.translator import TranslateOptions, Translator, bundled_model, describe_model
@@ -50,13 +53,15 @@ def test_the_bundled_model_translates_as_in_torch(
     assert [found.score for found in ours] == pytest.approx([found.score for found in theirs], abs=1e-3)
 
 
-def test_the_bundled_export_loses_little() -> None:
-    quick = Translator.load(runtime="onnx")
-    assert isinstance(quick.runtime, OnnxRuntime)
+@pytest.mark.parametrize("runtime", ["native", "onnx"])
+def test_the_bundled_export_loses_little(runtime: Literal["native", "onnx"]) -> None:
+    quick = Translator.load(runtime=runtime)
+    assert isinstance(quick.runtime, OnnxRuntime if runtime == "onnx" else NativeRuntime)
     assert quick.runtime.metadata.precision == "int8"
-    assert quick.job() == Translator.load().job()  # it is what runs by default
+    is_default = quick.job() == Translator.load().job()
+    assert is_default == (runtime == "native")
     theirs = Translator.load(runtime="torch")
-    assert not isinstance(theirs.runtime, OnnxRuntime)
+    assert not isinstance(theirs.runtime, ExportedRuntime)
     assert (quick.strategy, quick.request) == (theirs.strategy, theirs.request)
     same = [a.text == b.text for a, b in zip(quick(SENTENCES), theirs(SENTENCES), strict=True)]
     assert np.mean(same) > 0.75
