@@ -40,7 +40,8 @@ def drawing(table: list[Row]) -> "Figure":
                 if axes is right:
                     label = f"token by token, {row['strategy']}, {float(row['passes']):.0f} passes"
                     place = (1.0, float(row["bleu"]))
-                    axes.annotate(label, place, (0, 3), textcoords="offset points", fontsize=8)
+                    shift = (0, 3 if row["strategy"] == "beam" else -10)
+                    axes.annotate(label, place, shift, textcoords="offset points", fontsize=8)
     left.set_ylabel("BLEU")
     figure.suptitle("Multi30k, English to German, distilled text: BLEU on test_2016_flickr", fontsize=11)
     return figure
@@ -51,11 +52,12 @@ def _one_pass(axes: "Axes", table: list[Row]) -> None:
     for row in table:
         best[row["system"]] = max(float(row["bleu"]), best.get(row["system"], 0.0))
     names = sorted(best, key=best.__getitem__)
-    axes.bar(range(len(names)), [best[name] for name in names], color=COLOURS[0], width=0.7)
+    axes.plot(range(len(names)), [best[name] for name in names], "o", color=COLOURS[0])
     for index, name in enumerate(names):
         place, style = (index, best[name]), {"ha": "center", "fontsize": 8}
-        axes.annotate(f"{best[name]:.1f}", place, (0, 2), textcoords="offset points", **style)
+        axes.annotate(f"{best[name]:.1f}", place, (0, 6), textcoords="offset points", **style)
     axes.set_xticks(range(len(names)), names, rotation=50, ha="right", fontsize=9)
+    axes.margins(x=0.08, y=0.12)
     axes.set_title("one pass", fontsize=10)
 
 
