@@ -40,8 +40,7 @@ def drawing(table: list[Row]) -> "Figure":
                 if axes is right:
                     label = f"token by token, {row['strategy']}, {float(row['passes']):.0f} passes"
                     place = (1.0, float(row["bleu"]))
-                    shift = (0, 3 if row["strategy"] == "beam" else -10)
-                    axes.annotate(label, place, shift, textcoords="offset points", fontsize=8)
+                    axes.annotate(label, place, (0, 3), textcoords="offset points", fontsize=8)
     left.set_ylabel("BLEU")
     figure.suptitle("Multi30k, English to German, distilled text: BLEU on test_2016_flickr", fontsize=11)
     return figure
