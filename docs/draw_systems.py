@@ -53,8 +53,8 @@ def _one_pass(axes: "Axes", table: list[Row]) -> None:
     names = sorted(best, key=best.__getitem__)
     axes.plot(range(len(names)), [best[name] for name in names], "o", color=COLOURS[0])
     for index, name in enumerate(names):
-        place, style = (index, best[name]), {"ha": "center", "fontsize": 8}
-        axes.annotate(f"{best[name]:.1f}", place, (0, 6), textcoords="offset points", **style)
+        text, place = f"{best[name]:.1f}", (index, best[name])
+        axes.annotate(text, place, (0, 6), textcoords="offset points", ha="center", fontsize=8)
     axes.set_xticks(range(len(names)), names, rotation=50, ha="right", fontsize=9)
     axes.margins(x=0.08, y=0.12)
     axes.set_title("one pass", fontsize=10)
