@@ -1,5 +1,6 @@
 """What the systems cannot do is said in one line: strategies, their settings, and models that do not fit."""
 
+import json
 import re
 from pathlib import Path
 
@@ -48,6 +49,26 @@ def test_all_lengths_of_the_head_may_be_tried(models: Path, capsys: Capture) -> 
     arguments = ["--model", str(models / "slots"), "--decode", "greedy:lengths=256", "--threads", "1"]
     assert main(["translate", *arguments, "w1 w2"]) == 0
     assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy", "passes"),
+    [
+        ("slots", "mask-predict:iterations=3", 3.0),
+        ("disco", "easy-first:iterations=1", 1.0),
+        ("slots", "greedy", None),
+    ],
+)
+def test_evaluate_counts_passes(
+    models: Path, tmp_path: Path, model: str, strategy: str, passes: float | None, capsys: Capture
+) -> None:
+    for name in ("source", "reference"):
+        (tmp_path / name).write_text("w1 w2 w3 w4\nw2\n", encoding="utf-8")
+    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
+    report = ["--json", str(tmp_path / "report.json"), "--threads", "1"]
+    assert main(["evaluate", str(models / model), "--decode", strategy, *files, *report]) == 0
+    assert json.loads((tmp_path / "report.json").read_text())["systems"][0]["passes"] == passes
+    assert ("\npasses " in capsys.readouterr().out) == (passes is not None)
 
 
 def test_verifiers(models: Path, capsys: Capture) -> None:

@@ -146,6 +146,20 @@ def test_a_translation_does_not_depend_on_its_neighbours(exports: Exports, name:
     assert [found[0].score for found in together] == pytest.approx(scores, abs=1e-5)
 
 
+@pytest.mark.parametrize("name", ["wide depth 1", "wide hybrid"])
+def test_threads_change_nothing(exports: Exports, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pcfgnat.runtimes.native.tables.MOST_NODES", 40)  # so that there are several groups
+    exported = Exported.open(exports(name, int8=True, factor=MILD)[1])
+    found = []
+    for threads in (1, 2):
+        runtime = native_runtime(exported, ExportedOptions(threads))
+        assert isinstance(runtime, Tables)
+        assert len(list(runtime.grammars(sources()))) > 2
+        strategy = parse_strategy("verify" if "hybrid" in name else "viterbi", runtime)
+        found.append([best[0].ids for best in strategy.decode(runtime, sources(), Request())])
+    assert found[0] == found[1]
+
+
 def test_a_shortlist_is_looked_at_only(exports: Exports) -> None:
     native = native_runtime(Exported.open(exports("wide depth 1", int8=True, factor=MILD)[1]))
     rows = np.random.default_rng(1).normal(size=(40, 64)).astype(np.float32)

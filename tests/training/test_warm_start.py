@@ -15,6 +15,8 @@ from pcfgnat.networks import (
     AutoregressiveNetwork,
     CTCConfig,
     CTCNetwork,
+    FlowSeqConfig,
+    FlowSeqNetwork,
     HybridConfig,
     HybridNetwork,
     Network,
@@ -22,6 +24,7 @@ from pcfgnat.networks import (
     PCFGNetwork,
 )
 from pcfgnat.nn import TransformerConfig
+from pcfgnat.nn.flow import FlowConfig
 from pcfgnat.text import SubwordTokenizer
 from pcfgnat.training import TrainingError
 from pcfgnat.training.warm_start import origins, warm_start
@@ -112,6 +115,16 @@ def test_what_has_another_shape_is_left_alone_and_named(deep: Path) -> None:
     assert not changed & named
     assert len(named) == len(before) - count
     assert {name for name in before if name.endswith("widen.weight")} <= named
+
+
+def test_of_very_many_weights_the_parts_are_named(deep: Path) -> None:
+    config = FlowSeqConfig(transformer(1, 1), 1, 0.0, FlowConfig((1, 1), ffn=16, heads=2))
+    network, said = FlowSeqNetwork(config, TOKENIZER.vocabulary_size), list[str]()
+    count = warm_start(network, deep, TOKENIZER, said.append)
+    named = said[0].split("; unchanged: ")[1].split(", ")
+    prior = sum(name.startswith("prior.") for name in own_weights(network))
+    assert f"{prior} of prior" in named
+    assert sum(int(part.split(" of ")[0]) for part in named) == len(own_weights(network)) - count
 
 
 def test_weights_of_which_none_fits_are_refused(deep: Path) -> None:

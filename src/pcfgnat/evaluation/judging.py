@@ -9,7 +9,7 @@ from pcfgnat.evaluation.evaluation_set import EvaluationSet
 from pcfgnat.evaluation.report import SweepPoint, SystemReport, WeightPoint
 from pcfgnat.evaluation.scores import Measures
 from pcfgnat.progress import progress_bar
-from pcfgnat.translator import Translator
+from pcfgnat.translator import Translation, Translator
 
 WARM_UP_SENTENCES = 4
 
@@ -54,7 +54,11 @@ def judge_model(
     source = texts.source_for(translator.tokenizer)
     translator(source[:WARM_UP_SENTENCES])  # kernels are compiled at their first use
     begin = time.perf_counter()
-    lines = [str(translation) for translation in translator.stream(progress(source, name))]
+    lines: list[str] = []
+    passes: list[int] = []
+    for translation in translator.stream(progress(source, name)):
+        lines.append(str(translation))
+        passes += _passes(translation)
     seconds = time.perf_counter() - begin
     report = SystemReport(
         name,
@@ -63,8 +67,16 @@ def judge_model(
         translator.request.length_penalty,
         len(lines) / max(seconds, 1e-9),
         settings=strategy_text(translator.strategy),
+        passes=sum(passes) / len(passes) if passes else None,
     )
     return Judged(report, lines)
+
+
+def _passes(translation: Translation) -> list[int]:
+    """Return how many passes a sentence took, or each of its parts; nothing if the strategy keeps none."""
+    if translation.parts:
+        return [count for part in translation.parts for count in _passes(part)]
+    return [len(translation.passes)] if translation.passes else []
 
 
 def swept(

@@ -51,6 +51,7 @@ class SystemReport:
     weights: tuple[WeightPoint, ...] = ()
     settings: str | None = None  # the strategy with all of its settings
     repeats: tuple[RepeatPoint, ...] = ()
+    passes: float | None = None  # of the decoder, mean over sentences, of strategies that take several
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,12 @@ def render(report: Report) -> str:
         if system.repeats:
             repeats = {f"{p.no_repeat}".lower(): (p.bleu, p.length_ratio) for p in system.repeats}
             blocks.append(_varied("no_repeat", repeats, system.name, report.sweep_on))
-    blocks.append("\n".join(_notes(first)))
+    blocks.append("\n".join(_notes(report)))
     return "\n\n".join(blocks)
 
 
-def _notes(first: SystemReport) -> Iterator[str]:
+def _notes(report: Report) -> Iterator[str]:
+    first = report.systems[0]
     scores = first.scores
     yield f"BLEU      {scores.bleu_signature}"
     if scores.tokenised_bleu_signature is not None:
@@ -93,6 +95,8 @@ def _notes(first: SystemReport) -> Iterator[str]:
     yield f"chrF      {scores.chrf_signature}"
     yield "repeated  adjacent equal words, in percentage points above the references"
     yield "missing   words of the references that the translations lack, in %"
+    if _refined(report):
+        yield "passes    of the decoder over all length candidates of a sentence, on average"
     if first.significance is not None:
         yield (
             f"± is the 95 % interval; p is against {first.name}, by paired bootstrap with "
@@ -100,12 +104,17 @@ def _notes(first: SystemReport) -> Iterator[str]:
         )
 
 
+def _refined(report: Report) -> bool:
+    return any(system.passes is not None for system in report.systems)
+
+
 def _systems_table(report: Report) -> str:
     first = report.systems[0]
     compared, tokenised = first.significance is not None, first.scores.tokenised_bleu is not None
     header = ["system", "strategy", "β", "BLEU", *(["±", "p"] if compared else []), "chrF"]
     header += [*(["p"] if compared else []), *(["tok. BLEU"] if tokenised else [])]
-    header += ["length", "repeated", "missing", "sent./s"]
+    refined = _refined(report)
+    header += ["length", "repeated", "missing", *(["passes"] if refined else []), "sent./s"]
     rows = []
     for system in report.systems:
         scores, against = system.scores, system.significance
@@ -116,7 +125,8 @@ def _systems_table(report: Report) -> str:
         decoding = [system.strategy or NOTHING, number(system.length_penalty, 2)]
         others = [number(scores.tokenised_bleu, 2)] if tokenised else []
         others += [number(scores.length_ratio, 3), f"{scores.repeated_words:+.2f}"]
-        others += [number(scores.missing_words, 1), number(system.sentences_per_second, 1)]
+        others += [number(scores.missing_words, 1), *([number(system.passes, 1)] if refined else [])]
+        others.append(number(system.sentences_per_second, 1))
         rows.append([system.name, *decoding, *bleu, *chrf, *others])
     return Table(header, rows, left=2).text()
 

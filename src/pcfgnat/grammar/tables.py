@@ -89,7 +89,7 @@ def run(kernel: Callable[..., None], threads: int, batch: Sentences, *arguments:
     work = batch.chain_lengths**2 * batch.chain.shape[2] * np.maximum(batch.lengths, 1)
     threads = max(1, min(threads, len(work), int(work.sum()) // MIN_WORK_PER_THREAD))
     mine, *others = equal_ranges(work, threads)
-    futures = [_pool(threads, os.getpid()).submit(kernel, *some, *batch, *arguments) for some in others]
+    futures = [thread_pool(threads, os.getpid()).submit(kernel, *some, *batch, *arguments) for some in others]
     kernel(*mine, *batch, *arguments)
     for future in futures:
         future.result()
@@ -104,6 +104,6 @@ def equal_ranges(work: Sequence[int] | np.ndarray, parts: int) -> list[tuple[int
 
 
 @lru_cache(maxsize=4)
-def _pool(count: int, process: int) -> ThreadPoolExecutor:
+def thread_pool(count: int, process: int) -> ThreadPoolExecutor:
     """Threads of this process: a pool does not survive a fork, so its key holds the process id."""
     return ThreadPoolExecutor(count, thread_name_prefix="pcfgnat")

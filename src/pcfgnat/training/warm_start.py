@@ -1,7 +1,8 @@
 """Start with the weights of another network, of whatever kind and depth."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ LAYER = re.compile(
     r"(?P<stack>(?:(?:drafter|reader)\.)?(?:encoder|decoder)\.layers\.)(?P<index>\d+)(?P<rest>\..+)"
 )
 PART = re.compile(r"(?:drafter|reader)\.")  # of a hybrid network
+MOST_NAMED = 50  # weights; of more, parts of the network are named
 
 
 def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Callable[[str], None]) -> int:
@@ -51,9 +53,17 @@ def warm_start(network: Network, directory: Path, tokenizer: Tokenizer, say: Cal
         for name in fitting:
             own[name].copy_(weights[origin[name]])
     left = [name for name in own if name not in fitting]
-    missed = f"; unchanged: {', '.join(left)}" if left else ""
+    missed = f"; unchanged: {', '.join(_named(left))}" if left else ""
     say(f"warm start: {len(fitting)} of {len(own)} weights are from {directory}{missed}")
     return len(fitting)
+
+
+def _named(names: Sequence[str]) -> list[str]:
+    """Return the names, or, of very many, the parts of the network that they belong to."""
+    if len(names) <= MOST_NAMED:
+        return list(names)
+    parts = Counter(name.partition(".")[0] for name in names)
+    return [f"{count} of {part}" for part, count in parts.items()]
 
 
 def origins(own: Mapping[str, Tensor], given: Mapping[str, Tensor], head: str = "drafter") -> dict[str, str]:

@@ -1,11 +1,14 @@
 """What all networks on the kernels share: embeddings, the encoder and the output layer."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from pcfgnat.grammar.tables import thread_pool
 from pcfgnat.runtimes.base import Sources
 from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions, ExportedRuntime
@@ -14,6 +17,9 @@ from pcfgnat.runtimes.native.kernels.network import encode_sources
 from pcfgnat.runtimes.native.output import NativeOutput
 from pcfgnat.runtimes.native.size import Size
 from pcfgnat.runtimes.native.weights import PackedWeights
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +57,12 @@ class NativeRuntime(ExportedRuntime):
     def table(self, name: str, rows: int) -> Float32[np.ndarray, "rows columns"]:
         """Return one of the model's tables as floats."""
         return np.ascontiguousarray(self.exported.table(name, (rows, None)), np.float32)
+
+    def each(self, run: Callable[[Given], Found], given: Sequence[Given]) -> Iterable[Found]:
+        """Return what comes of each, in order; several are run at a time, if there are threads for it."""
+        if self.threads == 1 or len(given) == 1:
+            return map(run, given)
+        return thread_pool(self.threads, os.getpid()).map(run, given)
 
     def encode(self, sources: Sources) -> Encoded:
         """Run the encoder over sentences, one under the other."""

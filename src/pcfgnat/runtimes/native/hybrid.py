@@ -37,8 +37,8 @@ class NativeHybrid(NativeTables):
         """Encode sources, those of similar length together."""
         self.check(sources)
         groups = self.groups(sources)
-        encoded = [self.encode([sources[index] for index in group]) for group in groups]
-        return NativeDraftsReader(self, sources, groups, encoded)
+        parts = [[sources[index] for index in group] for group in groups]
+        return NativeDraftsReader(self, sources, groups, list(self.each(self.encode, parts)))
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,12 @@ class NativeDraftsReader:
 
     def grammars(self) -> Iterator[tuple[Sequence[int], Grammars]]:
         """Yield groups of sources that were run together, as indices, and their grammars."""
-        for group, encoded in zip(self.groups, self.encoded, strict=True):
-            yield group, self.runtime.drafted([self.sources[index] for index in group], encoded)
+        parts = [[self.sources[index] for index in group] for group in self.groups]
+        drafted = self.runtime.each(self._drafted, list(zip(parts, self.encoded, strict=True)))
+        yield from zip(self.groups, drafted, strict=True)
+
+    def _drafted(self, part: tuple[Sources, Encoded]) -> Grammars:
+        return self.runtime.drafted(*part)
 
     def start(self) -> NativeStepper:
         """Return the reader of all sources."""

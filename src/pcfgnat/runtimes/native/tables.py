@@ -45,9 +45,13 @@ class NativeTables(NativeRuntime):
     def grammars(self, sources: Sources) -> Iterator[tuple[Sequence[int], Grammars]]:
         """Yield groups of sources that were run together, as indices, and their grammars."""
         self.check(sources)
-        for group in self.groups(sources):
-            own = [sources[index] for index in group]
-            yield group, self.drafted(own, self.encode(own))
+        groups = self.groups(sources)
+        yield from zip(
+            groups, self.each(self._group, [[sources[i] for i in own] for own in groups]), strict=True
+        )
+
+    def _group(self, sources: Sources) -> Grammars:
+        return self.drafted(sources, self.encode(sources))
 
     def groups(self, sources: Sources) -> list[list[int]]:
         """Return which sentences are run together: neighbours in length, as many as the cache takes."""
