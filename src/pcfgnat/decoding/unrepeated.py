@@ -37,14 +37,16 @@ class Unrepeated:
         """
         if self.allows(found):
             return found
-        vocabulary = frozenset(range(self._emit.shape[1]))
-        starts = vocabulary if self.word_starts is None else self.word_starts
+        starts = self.word_starts
+        if starts is None:
+            starts = frozenset(range(self._emit.shape[1]))
+        known = [word + word for word in repeated_words(found.ids, starts)]  # what the first round would find
 
         def search(automaton: Automaton) -> Hypothesis | None:
             return self._accepted(automaton, length_penalty)
 
         try:
-            return best_without_repeats(search, starts) or found
+            return best_without_repeats(search, starts, forbidden=known) or found
         except RepeatsRemainError:
             return found
 
