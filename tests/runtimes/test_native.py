@@ -21,6 +21,7 @@ from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import native_reason, native_runtime
 from pcfgnat.runtimes.native.names import WEIGHTS
+from pcfgnat.runtimes.native.size import Size
 from pcfgnat.runtimes.native.weights import PackedWeights
 from pcfgnat.runtimes.torch import torch_runtime
 from tests.runtimes.conftest import Exports
@@ -30,6 +31,7 @@ LENGTHS = (3, 9, 4, 9, 24, 1, 5, 5, 12)
 GRAMMARS = [name for name, (kind, _) in NATIVE.items() if kind in ("pcfg", "dag", "hybrid")]
 STEPWISE = [name for name, (kind, _) in NATIVE.items() if kind in ("autoregressive", "hybrid")]
 HYBRIDS = [name for name, (kind, _) in NATIVE.items() if kind == "hybrid"]
+UNSCALED = ("wide depth 3", "wide plain dag")
 MILD = 1.2  # opinions that 8 bits do not turn round
 
 
@@ -65,18 +67,19 @@ def by_index(runtime: Tables) -> dict[int, tuple[Grammars, int]]:
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_rules_and_tokens_are_those_of_torch_but_for_rounding(exports: Exports, name: str) -> None:
     torch_, native = (by_index(runtime) for runtime in both(exports, name) if isinstance(runtime, Tables))
+    tolerance = 0.25 if name in UNSCALED else 0.08  # large scores make small differences large
     for index in range(len(LENGTHS)):
         (ours, i), (theirs, j) = native[index], torch_[index]
         size, block = int(ours.chain_lengths[i]), ours.chain.shape[2]
         assert size == theirs.chain_lengths[j]
         legal = legal_rules(np.arange(size), np.arange(block), np.array([size]))[0]
         found, expected = (np.exp(g.chain[k, :size, :, :size])[legal] for g, k in ((ours, i), (theirs, j)))
-        assert np.abs(found - expected).mean() < 0.03
-        assert np.abs(found - expected).max(initial=0) < 0.3  # where rules are not scaled; else 0.05
+        assert np.abs(found - expected).mean() < tolerance / 4
+        assert np.abs(found - expected).max(initial=0) < tolerance
         sums = np.where(legal, np.exp(ours.chain[i, :size, :, :size]), 0).sum((1, 2))
         assert sums[:-1] == pytest.approx(1.0, abs=1e-4)
         inner = np.exp(ours.prefix[i, 1:size]), np.exp(theirs.prefix[j, 1:size])
-        assert np.abs(inner[0] - inner[1]).max(initial=0) < 0.2
+        assert np.abs(inner[0] - inner[1]).max(initial=0) < tolerance
         assert_tokens_alike(ours, i, theirs, j)
 
 
@@ -187,7 +190,7 @@ def test_an_export_of_floats_is_refused(exports: Exports) -> None:
     assert "export it with --int8" in str(native_reason(exported.metadata))
 
 
-@pytest.mark.parametrize("damage", ["missing", "kind", "scale", "cut"])
+@pytest.mark.parametrize("damage", ["missing", "kind", "scale", "cut", "narrow", "norm"])
 def test_damaged_weights_are_refused(exports: Exports, tmp_path: Path, damage: str) -> None:
     path = tmp_path / WEIGHTS
     shutil.copy(exports("wide depth 1", int8=True)[1] / WEIGHTS, path)
@@ -197,10 +200,16 @@ def test_damaged_weights_are_refused(exports: Exports, tmp_path: Path, damage: s
         del tensors[name]
     elif damage == "kind":
         tensors[name] = tensors[name].astype(np.int16)
+    elif damage == "narrow":  # kernels would write beyond what there is room for
+        for part, axis in (("", 1), (".scale", 0), (".offset", 0)):
+            tensors[name + part] = np.concatenate([tensors[name + part]] * 2, axis)
+    elif damage == "norm":
+        tensors["encoder.norm.weight"] = tensors["encoder.norm.weight"][:8]
     elif damage == "scale":
         tensors[f"{name}.scale"] = tensors[f"{name}.scale"][1:]
     save_file(tensors, path)
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-100])
+    size = Size.of(Exported.open(exports("wide depth 1", int8=True)[1]).metadata)
     with pytest.raises(CheckpointError, match=WEIGHTS):
-        PackedWeights(path).linears([name])
+        _ = [PackedWeights(path, size).linears([name], 2), PackedWeights(path, size).norms(["encoder.norm"])]

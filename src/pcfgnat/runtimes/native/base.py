@@ -37,7 +37,7 @@ class NativeRuntime(ExportedRuntime):
         super().__init__(exported, options)
         shape, vocabulary = self.metadata.shape, self.metadata.vocabulary
         self.size = Size.of(exported.metadata)
-        self.weights = PackedWeights(exported.path(names.WEIGHTS))
+        self.weights = PackedWeights(exported.path(names.WEIGHTS), self.size)
         tokens = exported.table("tokens", (vocabulary, shape.width), (np.int8,))
         self.output = NativeOutput.of(tokens, exported.table("token_scales", (vocabulary,)))
         self.factor = np.float32(shape.width**0.5)  # of embedded tokens
@@ -46,17 +46,17 @@ class NativeRuntime(ExportedRuntime):
             self.output.unsigned,
             self.output.scales,
             self.factor,
-            self.table("source_positions", shape.max_source_length),
+            self.table("source_positions", shape.max_source_length, shape.width),
             *self.size.kind,
             self.weights.address,
-            self.weights.linears(names.encoder_linears(layers)),
+            self.weights.linears(names.encoder_linears(layers), layers),
             self.weights.norms(names.encoder_norms(layers, self.size.pre_norm)),
             layers,
         )
 
-    def table(self, name: str, rows: int) -> Float32[np.ndarray, "rows columns"]:
+    def table(self, name: str, rows: int, columns: int) -> Float32[np.ndarray, "{rows} {columns}"]:
         """Return one of the model's tables as floats."""
-        return np.ascontiguousarray(self.exported.table(name, (rows, None)), np.float32)
+        return np.ascontiguousarray(self.exported.table(name, (rows, columns)), np.float32)
 
     def each(self, run: Callable[[Given], Found], given: Sequence[Given]) -> Iterable[Found]:
         """Return what comes of each, in order; several are run at a time, if there are threads for it."""

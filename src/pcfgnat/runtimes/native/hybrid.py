@@ -20,7 +20,7 @@ class NativeHybrid(NativeTables):
 
     def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
-        positions = self.table("reader_positions", self.metadata.shape.max_source_length)
+        positions = self.table("reader_positions", self.metadata.shape.max_source_length, self.size.width)
         self.reader = TokenReader(self, positions, names.READER)
 
     @property

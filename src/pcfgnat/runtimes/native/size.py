@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pcfgnat.runtimes.exported import TABLES, ExportedMetadata
-from pcfgnat.runtimes.native.names import WEIGHTS
+from pcfgnat.runtimes.native import names
 
 NETWORKS = ("pcfg", "dag", "autoregressive", "hybrid")  # which kernels exist for
 WHOLE, HEAD = 32, 16  # widths, and those of heads, must be multiples of these: whole vectors
@@ -45,6 +45,28 @@ class Size:
             gated=bool(rules.get("gate", False)) and heads > 1,
         )
 
+    def columns(self, name: str, layers: int, depth: int = 0) -> tuple[int, int]:
+        """Return the inner size and the number of columns that a product must have.
+
+        layers: of the decoder whose keys and values it may be
+        depth:  of a grammar's prefix trees
+        """
+        gate = self.rule_heads if self.gated else 0
+        part = name.removeprefix(names.READER)
+        if part.endswith("feed_forward.output"):
+            return self.ffn, self.width
+        several = {
+            names.KEYS_VALUES: 2 * self.width * layers,
+            names.ON_CHAIN: 2 * self.width + gate,
+            names.OFF_CHAIN: 3 * self.width + gate if depth > 1 else self.width,
+            names.LINKS: 2 * self.width + gate,
+        }
+        if part.endswith("self_attention.project"):
+            return self.width, 3 * self.width
+        if part.endswith("feed_forward.widen"):
+            return self.width, self.ffn
+        return self.width, several.get(part, self.width)
+
     @property
     def kind(self) -> tuple[int, bool, bool]:
         """What all kernels of layers are given."""
@@ -56,11 +78,13 @@ def native_reason(metadata: ExportedMetadata) -> str | None:
     name = metadata.network_name
     if name not in NETWORKS:
         return f"there are no kernels for {name} networks"
-    if WEIGHTS not in metadata.files:
-        return f"it has no {WEIGHTS}: export it with --int8"
+    if names.WEIGHTS not in metadata.files:
+        return f"it has no {names.WEIGHTS}: export it with --int8"
     if f"{TABLES}/source_tokens.npy" in metadata.files:
         return "source and target have separate embeddings"
     size = Size.of(metadata)
+    if size.width != metadata.shape.width or min(size.heads, size.rule_heads) < 1:
+        return f"its network is {size.width} wide with {size.heads} heads, its shape {metadata.shape.width}"
     for what, number, multiple in (
         ("width", size.width, WHOLE),
         ("ffn", size.ffn, WHOLE),

@@ -21,7 +21,7 @@ class TokenReader:
         size, weights, layers = runtime.size, runtime.weights, runtime.size.layers_reader
         self.output, self.limit = runtime.output, len(positions)
         self.columns = 2 * size.width * layers
-        self._keys_values = weights.linears([prefix + names.KEYS_VALUES])
+        self._keys_values = weights.linears([prefix + names.KEYS_VALUES], layers)
         self._address = weights.address
         self._decoder = (
             runtime.output.unsigned,
@@ -30,7 +30,7 @@ class TokenReader:
             positions,
             *size.kind,
             weights.address,
-            weights.linears([prefix + name for name in names.decoder_linears(layers)]),
+            weights.linears([prefix + name for name in names.decoder_linears(layers)], layers),
             weights.norms([prefix + name for name in names.decoder_norms(layers, size.pre_norm)]),
             layers,
         )
@@ -62,7 +62,7 @@ class NativeSteps(NativeRuntime):
 
     def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
-        positions = self.table("canvas_positions", self.metadata.shape.max_canvas_length)
+        positions = self.table("canvas_positions", self.metadata.shape.max_canvas_length, self.size.width)
         self.reader = TokenReader(self, positions, "")
 
     @property

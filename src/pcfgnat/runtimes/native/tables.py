@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.grammar.canvas import GRAMMAR, GRAPH, Geometry
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.support_tree import prefix_rules
@@ -31,12 +32,12 @@ class NativeTables(NativeRuntime):
         layers = size.layers_decoder
         first = names.COPY if shape.copy_input else names.KEYS_VALUES  # whatever, if nothing is copied
         self._decoder = (
-            self.table("canvas_tokens", 3),
-            self.table("canvas_positions", shape.max_canvas_length),
+            self.table("canvas_tokens", 3, shape.width),
+            self.table("canvas_positions", shape.max_canvas_length, shape.width),
             shape.copy_input,
             *size.kind,
             weights.address,
-            weights.linears([names.KEYS_VALUES, first, *names.decoder_linears(layers)]),
+            weights.linears([names.KEYS_VALUES, first, *names.decoder_linears(layers)], layers),
             weights.norms(names.decoder_norms(layers, size.pre_norm)),
             layers,
         )
@@ -82,22 +83,29 @@ class NativeTables(NativeRuntime):
 
     def _geometry(self) -> Geometry:
         geometry = self.metadata.shape.geometry
-        assert geometry is not None  # the network's kind has been looked at
+        if geometry is None or geometry.structure == "slots":
+            found = "none" if geometry is None else "slots"
+            raise CheckpointError(
+                f"{self.exported.directory}: shape.geometry.structure must be grammar or graph, got {found}"
+            )
         return geometry
 
     def _rule_arguments(self) -> tuple[object, ...]:
         size, weights, longest = self.size, self.weights, self.metadata.shape.max_canvas_length
         kind = (size.rule_heads, size.gated, weights.address)
         if self.geometry.structure == "graph":
-            return *kind, weights.linears([names.LINKS]), self.table("node_links", longest)
+            columns = size.columns(names.LINKS, 0)[1]
+            return *kind, weights.linears([names.LINKS], 0), self.table("node_links", longest, columns)
         chain = int(self.geometry.chain_lengths(longest))
-        rules = [(rule.parent, rule.left, rule.right) for rule in prefix_rules(self.geometry.prefix_depth)]
+        depth = self.geometry.prefix_depth
+        on_chain, off_chain = (size.columns(name, 0, depth)[1] for name in (names.ON_CHAIN, names.OFF_CHAIN))
+        rules = [(rule.parent, rule.left, rule.right) for rule in prefix_rules(depth)]
         return (
             self.geometry.block,
             *kind,
-            weights.linears([names.ON_CHAIN, names.OFF_CHAIN]),
-            self.table("chain_links", chain),
-            self.table("other_links", longest - chain),
+            weights.linears([names.ON_CHAIN, names.OFF_CHAIN], 0, depth),
+            self.table("chain_links", chain, on_chain),
+            self.table("other_links", longest - chain, off_chain),
             np.array(rules, np.int64).reshape(-1, 3),
         )
 

@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 from pcfgnat.checkpoints.metadata import CheckpointError
 from pcfgnat.runtimes.native.kernels.products import MIDDLE, column_entries, pack
 from pcfgnat.runtimes.native.names import NORM, OFFSET, SCALE
+from pcfgnat.runtimes.native.size import Size
 
 PADDING = 32  # columns are padded to a multiple of this, whatever the processor
 ALIGNMENT = 64
@@ -22,8 +23,8 @@ class PackedWeights:
     address: where products begin; what `linears` returns counts from there
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._tensors = path, _loaded(path)
+    def __init__(self, path: Path, size: Size) -> None:
+        self._path, self._size, self._tensors = path, size, _loaded(path)
         products = [name for name, tensor in self._tensors.items() if tensor.ndim == 2]
         parts: list[np.ndarray] = []
         self._rows: dict[str, tuple[int, int, int, int]] = {}
@@ -36,14 +37,32 @@ class PackedWeights:
         self._memory = _together(parts, offset)
         self.address = int(self._memory.ctypes.data)
 
-    def linears(self, wanted: Iterable[str]) -> Int64[np.ndarray, "n 4"]:
-        """Return where products are: panels, entries of columns, inner size, padded columns."""
-        return np.array([self._rows[self._known(name)] for name in wanted], dtype=np.int64).reshape(-1, 4)
+    def linears(self, wanted: Iterable[str], layers: int, depth: int = 0) -> Int64[np.ndarray, "n 4"]:
+        """Return where products are: panels, entries of columns, inner size, padded columns.
+
+        Kernels read memory by these numbers, so a product must have the size that the network gives it.
+        """
+        rows = []
+        for name in wanted:
+            found, expected = self._tensors[self._known(name)].shape, self._size.columns(name, layers, depth)
+            if found != expected:
+                raise CheckpointError(f"{self._path}: {name} must have shape {expected}, got {found}")
+            rows.append(self._rows[name])
+        return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
     def norms(self, wanted: Iterable[str]) -> Float32[np.ndarray, "n 2 D"]:
         """Return scales and offsets of norms."""
-        found = [[self._tensors[self._known(name + part)] for part in NORM] for name in wanted]
-        return np.array(found, dtype=np.float32)
+        rows = []
+        for name in wanted:
+            pair = [self._tensors[self._known(name + part)] for part in NORM]
+            for part, found in zip(NORM, pair, strict=True):
+                if found.shape != (self._size.width,):
+                    expected = f"({self._size.width},)"
+                    raise CheckpointError(
+                        f"{self._path}: {name + part} must have shape {expected}, got {found.shape}"
+                    )
+            rows.append(pair)
+        return np.array(rows, dtype=np.float32).reshape(-1, 2, self._size.width)
 
     def _known(self, name: str) -> str:
         if name not in self._tensors:
