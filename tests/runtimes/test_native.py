@@ -17,10 +17,9 @@ from pcfgnat.grammar.canvas import legal_rules
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.networks import Network
 from pcfgnat.runtimes.base import Drafts, Runtime, Steps, Tables
-from pcfgnat.runtimes.exported import Exported
+from pcfgnat.runtimes.exported import WEIGHTS, Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import native_reason, native_runtime
-from pcfgnat.runtimes.native.names import WEIGHTS
 from pcfgnat.runtimes.native.size import Size
 from pcfgnat.runtimes.native.weights import PackedWeights
 from pcfgnat.runtimes.torch import torch_runtime

@@ -21,6 +21,7 @@ from pcfgnat.export.network import Weights
 from pcfgnat.networks import AutoregressiveNetwork, DAGNetwork, HybridNetwork, PCFGNetwork
 from pcfgnat.networks.base import Network
 from pcfgnat.networks.pcfg import LEFT, PARENT, RIGHT
+from pcfgnat.runtimes.exported import WEIGHTS
 from pcfgnat.runtimes.native import names
 
 Tensors = dict[str, np.ndarray]
@@ -31,7 +32,7 @@ def write_weights(network: Network, directory: Path) -> None:
     tensors = native_tensors(network)
     if not tensors:
         return
-    path = directory / names.WEIGHTS
+    path = directory / WEIGHTS
     path.write_bytes(to_safetensors(tensors))
     places = {_digest(tensors[name].tobytes()): place for name, place in _places(path) if name in tensors}
     for graph in sorted(directory.glob("*.onnx")):

@@ -6,20 +6,32 @@ from typing import Literal
 from pcfgnat.runtimes import native
 from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions, ExportedRuntime
+from pcfgnat.runtimes.machine import available_cores
 from pcfgnat.runtimes.native import native_reason, native_runtime
 from pcfgnat.runtimes.onnx import onnx_runtime
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
 
 ExportedName = Literal["native", "onnx"]
+LARGE = (
+    20_000_000  # weights of a network that gains by several threads for one sentence, which onnxruntime has
+)
 
 
-def chosen_runtime(exported: Exported, wanted: Literal["auto", "native", "onnx"] = "auto") -> ExportedName:
+def chosen_runtime(
+    exported: Exported,
+    wanted: Literal["auto", "native", "onnx"] = "auto",
+    options: ExportedOptions | None = None,
+) -> ExportedName:
     """Return what an exported model runs on."""
     if wanted != "auto":
         return wanted
     if native_reason(exported.metadata) is not None:
         return "onnx"
-    return "native" if not onnxruntime_is_installed() or kernels_are_kept() else "onnx"
+    if not onnxruntime_is_installed():
+        return "native"
+    threads = (options.threads if options else None) or available_cores()
+    divided = threads > 1 and exported.network_weights >= LARGE
+    return "native" if kernels_are_kept() and not divided else "onnx"
 
 
 def kernels_are_kept() -> bool:
@@ -36,5 +48,6 @@ def run_exported(
     wanted: Literal["auto", "native", "onnx"] = "auto",
 ) -> ExportedRuntime:
     """Load an exported model."""
-    load = native_runtime if chosen_runtime(exported, wanted) == "native" else onnx_runtime
+    chosen = chosen_runtime(exported, wanted, options)
+    load = native_runtime if chosen == "native" else onnx_runtime
     return load(exported, options)

@@ -28,6 +28,7 @@ METADATA, OLD_METADATA = "exported.toml", "engine.toml"
 NETWORK, START = "network.onnx", "start.onnx"
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 EXACT, SELECTED = "exact.onnx", "selected.onnx"
+WEIGHTS = "weights.safetensors"
 TABLES, TOKENIZER, CARD = "tables", "tokenizer", "README.md"
 
 FLOATS = (np.float32, np.float16)
@@ -136,10 +137,9 @@ class Exported:
     @property
     def network_weights(self) -> int:
         """About how many weights the network has."""
-        graphs = [
-            self.directory / name for name in (NETWORK, ENCODER, DECODER) if name in self.metadata.files
-        ]
-        size = sum(path.stat().st_size for path in graphs)
+        holders = (NETWORK, ENCODER, DECODER, WEIGHTS)  # graphs hold what is not in the file of weights
+        files = [self.directory / name for name in holders if name in self.metadata.files]
+        size = sum(path.stat().st_size for path in files)
         return size if self.metadata.precision == "int8" else size // 4
 
     def path(self, name: str) -> Path:

@@ -147,7 +147,7 @@ def load_model(
     metadata = found.metadata
     if exported != directory:
         _check_origin(directory, found)
-    name, running = chosen_runtime(found, runtime), run_exported(found, onnx, runtime)
+    name, running = chosen_runtime(found, runtime, onnx), run_exported(found, onnx, runtime)
     exact, origin = running.shortlist is None, metadata.origin_sha256
     facts = (origin, metadata.precision, exact, metadata.network)
     return Loaded(running, found.tokenizer, metadata.decoding, name, *facts)

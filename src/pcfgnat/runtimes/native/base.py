@@ -10,7 +10,7 @@ from jaxtyping import Float32, Int64
 
 from pcfgnat.grammar.tables import thread_pool
 from pcfgnat.runtimes.base import Sources
-from pcfgnat.runtimes.exported import Exported
+from pcfgnat.runtimes.exported import WEIGHTS, Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions, ExportedRuntime
 from pcfgnat.runtimes.native import names
 from pcfgnat.runtimes.native.kernels.network import encode_sources
@@ -37,7 +37,7 @@ class NativeRuntime(ExportedRuntime):
         super().__init__(exported, options)
         shape, vocabulary = self.metadata.shape, self.metadata.vocabulary
         self.size = Size.of(exported.metadata)
-        self.weights = PackedWeights(exported.path(names.WEIGHTS), self.size)
+        self.weights = PackedWeights(exported.path(WEIGHTS), self.size)
         tokens = exported.table("tokens", (vocabulary, shape.width), (np.int8,))
         self.output = NativeOutput.of(tokens, exported.table("token_scales", (vocabulary,)))
         self.factor = np.float32(shape.width**0.5)  # of embedded tokens

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-WEIGHTS = "weights.safetensors"
 KEYS_VALUES, COPY = "decoder.keys_values", "copy"  # products that all decoder layers share
 ON_CHAIN, OFF_CHAIN = "rules.on_chain", "rules.off_chain"  # vectors of a grammar's nodes
 LINKS = "links"  # vectors of a graph's vertices

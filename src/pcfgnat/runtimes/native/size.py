@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pcfgnat.runtimes.exported import TABLES, ExportedMetadata
+from pcfgnat.runtimes.exported import TABLES, WEIGHTS, ExportedMetadata
 from pcfgnat.runtimes.native import names
 
 NETWORKS = ("pcfg", "dag", "autoregressive", "hybrid")  # which kernels exist for
@@ -78,8 +78,8 @@ def native_reason(metadata: ExportedMetadata) -> str | None:
     name = metadata.network_name
     if name not in NETWORKS:
         return f"there are no kernels for {name} networks"
-    if names.WEIGHTS not in metadata.files:
-        return f"it has no {names.WEIGHTS}: export it with --int8"
+    if WEIGHTS not in metadata.files:
+        return f"it has no {WEIGHTS}: export it with --int8"
     if f"{TABLES}/source_tokens.npy" in metadata.files:
         return "source and target have separate embeddings"
     size = Size.of(metadata)
