@@ -8,7 +8,7 @@ import pytest
 
 from pcfgnat.checkpoints.checkpoint import WEIGHTS, Checkpoint
 from pcfgnat.checkpoints.metadata import CheckpointError
-from pcfgnat.cli.extras import missing_extra
+from pcfgnat.runtimes import choice
 from pcfgnat.runtimes.onnx import Exported
 from pcfgnat.translator import Translator, bundled_model, loading
 from pcfgnat.translator.facts import model_facts
@@ -50,23 +50,19 @@ def test_does_without_weights_for_torch(installed: Path) -> None:
 
 def test_is_described_without_weights_for_torch(installed: Path) -> None:
     facts = model_facts(installed)
-    assert (facts["network"], facts["exported for"]) == ("pcfg", "onnxruntime")
+    assert (facts["network"], facts["runs on"]) == ("pcfg", "native kernels")
     assert facts["languages"] == {"source": "en", "target": "de"}
 
 
-@pytest.mark.parametrize("installed_too", ["torch", ""])
-def test_names_the_extra_that_runs_it(
-    installed: Path, installed_too: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+def test_does_without_torch_and_onnxruntime(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = Translator.load()("I am tired.").text
+    for package in ("onnxruntime", "torch"):
+        monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr(loading, "onnxruntime_is_installed", lambda: False)
-    if not installed_too:
-        monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ModuleNotFoundError) as raised:
-        Translator.load(installed)
-    assert missing_extra("translate", raised.value) == (
-        "`pcfgnat translate` needs onnxruntime: pip install 'pcfgnat[onnx]'"
-    )
+    monkeypatch.setattr(choice, "onnxruntime_is_installed", lambda: False)
+    assert Translator.load(installed)("I am tired.").text == expected
+    with pytest.raises(CheckpointError, match=r"needs onnxruntime: pip install 'pcfgnat\[onnx\]'"):
+        Translator.load(installed, runtime="onnx")
 
 
 def test_says_what_it_is() -> None:

@@ -58,13 +58,13 @@ def test_trained_models_are_judged_by_bleu_too(
 
 def test_a_checkpoint_runs_as_in_translate() -> None:
     bundled = bundled_model()
-    assert parse_contender(f"a={bundled}").runtime == "onnx"
+    assert parse_contender(f"a={bundled}").runtime == "native"
     assert parse_contender(f"a={bundled}:torch+greedy").runtime == "torch"
-    assert parse_contender(f"a={bundled / 'onnx'}").runtime == "onnx"
+    assert parse_contender(f"a={bundled / 'onnx'}:onnx").runtime == "onnx"
     with pytest.raises(ValueError, match="a model must look like NAME=DIR"):
         parse_contender(f"a={bundled}:torch+onnx")
     runner = load_runner(parse_contender(f"a={bundled}:exact"), threads=1)
-    assert runner.description.startswith("onnx int8, ")
+    assert runner.description.startswith("native int8, ")
 
 
 def test_sentences_are_chosen_by_length() -> None:

@@ -122,7 +122,7 @@ def test_a_damaged_checkpoint_is_found_without_torch(checkpoint: Path) -> None:
         ("torch", "translate --device cuda x", "needs torch: pip install 'pcfgnat[train]'"),
         ("torch", "translate --model /nope x", "/nope must be a checkpoint, but it has no checkpoint.toml"),
         ("torch", "serve --model x=/nope", "/nope must be a checkpoint, but it has no checkpoint.toml"),
-        ("torch,onnxruntime", "translate x", "such as the bundled one, 'pcfgnat[onnx]' is enough"),
+        ("onnxruntime", "translate --runtime onnx x", "which needs onnxruntime: pip install 'pcfgnat[onnx]'"),
         (
             "sacrebleu",
             f"evaluate --source {__file__} --reference {__file__}",

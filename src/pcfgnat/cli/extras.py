@@ -21,7 +21,7 @@ OWN_EXTRA = {
     "distill": "distill",
     "export": "export",
 }  # of a command
-EXPORTED_HINT = "; for exported models, such as the bundled one, 'pcfgnat[onnx]' is enough"
+EXPORTED_HINT = "; for exported models 'pcfgnat[onnx]' is enough"
 RUNS_EXPORTED = ("translate", "draw", "serve", "warm-up")
 
 
