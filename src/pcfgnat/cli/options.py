@@ -1,12 +1,13 @@
 """What several commands have in common: how they are described, and options about machine and decoding."""
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcfgnat.cli.files import detail
+from pcfgnat.cli.files import detail, notice
 from pcfgnat.progress import Verbosity
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ def load_translator(
     runtime: "RuntimeName | None" = None,
 ) -> "Translator":
     """Load a model as the options ask for; `at_once` is for people who wait for the answer to each line."""
-    from pcfgnat.runtimes.onnx import ExportedOptions
+    from pcfgnat.runtimes.choice import kernels_are_compiled
+    from pcfgnat.runtimes.exported_runtime import ExportedOptions
     from pcfgnat.translator import (
         TranslateOptions,
         Translator,
@@ -166,6 +168,8 @@ def load_translator(
     onnx = ExportedOptions(threads=options.threads, exact=True if options.exact else None)
     start = time.monotonic()
     translator = Translator.load(place, device, wanted, runtime, onnx, verifier=options.verifier)
+    if sys.stderr.isatty() and translator.job()["runtime"] == "native" and not kernels_are_compiled():
+        notice("compiling kernels for this processor, once: the first translation may take half a minute")
     kind, strategy = type(translator.runtime).__name__, translator.strategy.name
     detail(f"loaded {place} in {time.monotonic() - start:.1f} s: {kind}, {strategy}")
     return translator

@@ -12,6 +12,7 @@ from pcfgnat.runtimes.onnx import onnx_runtime
 from pcfgnat.runtimes.onnx.sessions import onnxruntime_is_installed
 
 ExportedName = Literal["native", "onnx"]
+KERNELS = Path(native.__file__).parent / "kernels" / "network.py"
 LARGE = (
     20_000_000  # weights of a network that gains by several threads for one sentence, which onnxruntime has
 )
@@ -38,8 +39,14 @@ def kernels_are_kept() -> bool:
     """Whether what is compiled once need not be compiled again by the next process."""
     from pcfgnat.grammar.compiled import cache_directories, is_writable
 
-    places = cache_directories(Path(native.__file__).parent / "kernels" / "network.py")
-    return any(is_writable(place) or any(place.glob("network.*.nbi")) for place in places)
+    return kernels_are_compiled() or any(map(is_writable, cache_directories(KERNELS)))
+
+
+def kernels_are_compiled() -> bool:
+    """Whether the native kernels have been compiled before."""
+    from pcfgnat.grammar.compiled import cache_directories
+
+    return any(any(place.glob(f"{KERNELS.stem}.*.nbi")) for place in cache_directories(KERNELS))
 
 
 def run_exported(
