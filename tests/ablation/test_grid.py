@@ -45,6 +45,13 @@ def test_cells_are_all_combinations(config: str, tmp_path: Path) -> None:
     assert [cell.fingerprint for cell in moved] == [cell.fingerprint for cell in cells]
 
 
+def test_depths_are_named_together(config: str, tmp_path: Path) -> None:
+    cells = Grid(config, tmp_path, read_axes(["layers=3-3,5-1", "lambda=1"])).cells()
+    assert [cell.name for cell in cells] == ["layers-3-3_lambda-1", "layers-5-1_lambda-1"]
+    depths = cells[1].config.network["transformer"]
+    assert (depths["layers_encoder"], depths["layers_decoder"]) == (5, 1)
+
+
 def test_without_axes_there_is_one_cell(config: str, tmp_path: Path) -> None:
     grid = Grid(config, tmp_path / "out")
     (cell,) = grid.cells()
@@ -79,6 +86,7 @@ def test_a_file_may_have_the_grid(config: str, tmp_path: Path) -> None:
         ("lambda", "an axis must look like key=value,value, got 'lambda'"),
         ("lambda=0,1", r"cell lambda-0: network\.upsampling must be at least 1"),
         ("nonsense=1,2", "cell nonsense-1: unknown key 'nonsense'"),
+        ("layers=51", "layers must look like 5-1, for encoder and decoder, got 51"),
         ("glancing=maybe", "glancing must be on .* or off, got 'maybe'"),
         ("data=a/x,b/x", "cells must have different names, got data-x, data-x"),
     ],

@@ -16,7 +16,8 @@ from pcfgnat.training import TrainConfig
 from pcfgnat.training.recipe import resolve
 
 SHORT = {"lambda": "network.upsampling", "l": "network.prefix_depth"}
-GLANCING = "glancing"
+GLANCING, LAYERS = "glancing", "layers"
+DEPTHS = re.compile(r"(\d+)-(\d+)")  # of encoder and decoder
 NO_GLANCING = {"objective.glancing.first": 0.0, "objective.glancing.last": 0.0}
 DECODING = ("decode", "length_penalty")  # what is varied on one checkpoint, without another training
 
@@ -113,6 +114,12 @@ def read_grid(config: str, assignments: Sequence[str], output: Path | None) -> G
 
 def _changes(name: str, value: Any) -> list[str]:
     """Return the settings of the recipe that a value stands for."""
+    if name == LAYERS:
+        depths = DEPTHS.fullmatch(str(value))
+        if depths is None:
+            raise ConfigError(f"layers must look like 5-1, for encoder and decoder, got {value!r}")
+        parts = zip(("encoder", "decoder"), depths.groups(), strict=True)
+        return [f"network.transformer.layers_{part}={count}" for part, count in parts]
     if name != GLANCING:
         return [f"{SHORT.get(name, name)}={'none' if value is None else json.dumps(value)}"]
     if value not in ("on", "off", True, False):

@@ -13,6 +13,7 @@ An axis is a setting of the recipe with its values, such as optimiser.rate=1e-3,
 
   lambda=1,2           λ, main-chain nodes (or vertices, or slots) for each source token
   l=0,1,2              depth of the prefix trees
+  layers=3-3,5-1       encoder and decoder layers
   glancing=on,off      that of the recipe, or none
   data=DIR,DIR         what to train on, such as raw and distilled text
   decode=…, length_penalty=…   ways to decode: these need no further training
