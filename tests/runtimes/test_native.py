@@ -211,4 +211,4 @@ def test_damaged_weights_are_refused(exports: Exports, tmp_path: Path, damage: s
         path.write_bytes(path.read_bytes()[:-100])
     size = Size.of(Exported.open(exports("wide depth 1", int8=True)[1]).metadata)
     with pytest.raises(CheckpointError, match=WEIGHTS):
-        _ = [PackedWeights(path, size).linears([name], 2), PackedWeights(path, size).norms(["encoder.norm"])]
+        _ = [PackedWeights(path, size).weights([name], 2), PackedWeights(path, size).norms(["encoder.norm"])]

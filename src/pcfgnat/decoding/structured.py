@@ -8,7 +8,7 @@ from typing import ClassVar
 from pcfgnat.decoding.base import Request, Strategy
 from pcfgnat.decoding.constraints import Asked, Constraining, Satisfied, Satisfying, admitted_tokens
 from pcfgnat.grammar.decoding import Grammars
-from pcfgnat.grammar.lengths import best_ranked, one_by_penalty
+from pcfgnat.grammar.lengths import best_ranked
 from pcfgnat.grammar.search import Hypothesis
 from pcfgnat.runtimes.base import Sources, Tables
 from pcfgnat.text.special import SPECIAL_TOKENS
@@ -124,7 +124,7 @@ class ByLength(Constraining):
         """Return the best translation of each sentence under each length penalty."""
         found: dict[int, list[Hypothesis]] = {}
         for group, grammars, limits in limited_grammars(runtime.grammars(sources), sources, request):
-            best = grammars.by_length(limits, one_by_penalty(penalties), self._joint(grammars))
+            best = grammars.best(limits, penalties, self._joint(grammars))
             if self.no_repeat:
                 best = self._unrepeated(grammars, limits, request, penalties, best)
             found.update(zip(group, best, strict=True))

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int64
 from pcfgnat.grammar.canvas import Framing, legal_rules
 from pcfgnat.grammar.derivation import Chooser, derive, greedy_choice, lookahead_choice, sampled_choice
 from pcfgnat.grammar.lattice import LatticeScores
-from pcfgnat.grammar.lengths import LengthChooser, best_with_tokens, choose_lengths, trace
+from pcfgnat.grammar.lengths import LengthChooser, best_with_tokens, choose_lengths, one_by_penalty, trace
 from pcfgnat.grammar.parse_tree import ParseTree
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.grammar.support_tree import SupportTree
+from pcfgnat.grammar.support_tree import SupportTree, support_tree
 
 Symbols = tuple[int, ...]
 
@@ -72,6 +72,8 @@ class LengthTable(Protocol):
 
 # from token scores by symbol, `[B, m]`, and the greatest length
 Tabulate = Callable[[np.ndarray, int], LengthTable]
+# from grammars, greatest lengths and penalties to the best sentences, rules and tokens together
+Search = Callable[["Grammars", Sequence[int], Sequence[float]], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,7 @@ class Grammars:
     chain, prefix: entries that no rule uses count for nothing, whatever they hold
     framing:       that of a grammar, whose node 0 derives ε, or of a graph, which has no such node
     tabulate:      Viterbi over (symbol, length)
+    search:        what finds the best sentences by itself, if it is faster than by tables
     """
 
     chain: Float[np.ndarray, "B C d C"]
@@ -89,6 +92,7 @@ class Grammars:
     framing: Framing
     emissions: Emissions
     tabulate: Tabulate
+    search: Search | None = None
 
     def __len__(self) -> int:
         return len(self.chain_lengths)
@@ -110,7 +114,7 @@ class Grammars:
 
     def support(self, index: int) -> SupportTree:
         """Return the support tree of a sentence, without padding."""
-        return SupportTree(int(self.chain_lengths[index]), self.chain.shape[2].bit_length() - 1)
+        return support_tree(int(self.chain_lengths[index]), self.chain.shape[2].bit_length() - 1)
 
     def last_node(self, index: int) -> int:
         """Return the node of a sentence that emits eos."""
@@ -139,6 +143,14 @@ class Grammars:
             scores = log_probs[np.arange(len(tokens)), tokens]
             drawn.append(self._hypothesis(index, symbols, scores, tokens))
         return drawn
+
+    def best(
+        self, limits: Sequence[int], length_penalties: Sequence[float], joint: bool
+    ) -> list[list[Hypothesis]]:
+        """Return the best sentence of each grammar under each penalty; see `by_length`."""
+        if joint and len(self) and self.search is not None:
+            return self.search(self, limits, length_penalties)
+        return self.by_length(limits, one_by_penalty(length_penalties), joint)
 
     def by_length(self, limits: Sequence[int], choose: LengthChooser, joint: bool) -> list[list[Hypothesis]]:
         """Find the best derivation of every length, and return those that `choose` picks.

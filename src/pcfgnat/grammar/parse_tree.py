@@ -66,11 +66,24 @@ class ParseTree:
         return self.support.locate_all(self.nodes)
 
     @classmethod
-    def derived(cls, support: SupportTree, nodes: tuple[int, ...], tokens: tuple[int, ...]) -> "ParseTree":
+    def derived(
+        cls,
+        support: SupportTree,
+        nodes: tuple[int, ...],
+        tokens: tuple[int, ...],
+        rule_log_probs: tuple[float, ...] | None = None,
+        token_log_probs: tuple[float, ...] | None = None,
+    ) -> "ParseTree":
         """Return the tree of nodes that a dynamic program found: they are known to form a derivation."""
         tree = object.__new__(cls)
-        unknown = dict.fromkeys(("rule_log_probs", "token_log_probs", "words"))
-        tree.__dict__.update(support=support, nodes=nodes, tokens=tokens, **unknown)
+        tree.__dict__.update(
+            support=support,
+            nodes=nodes,
+            tokens=tokens,
+            rule_log_probs=rule_log_probs,
+            token_log_probs=token_log_probs,
+            words=None,
+        )
         return tree
 
     def rules(self) -> "UsedRules":

@@ -116,6 +116,12 @@ class SupportTree:
         return counts[length - 2] if 2 <= length < len(counts) + 2 else 0
 
 
+@lru_cache(maxsize=1024)
+def support_tree(chain_length: int, prefix_depth: int) -> SupportTree:
+    """Return a tree that is made once for each size."""
+    return SupportTree(chain_length, prefix_depth)
+
+
 def prefix_height(offset: int) -> int:
     """Height of an in-order offset: its number of trailing zero bits; 0 is a leaf."""
     return (offset & -offset).bit_length() - 1

@@ -11,6 +11,7 @@ from pcfgnat.text.special import SPECIAL_TOKENS
 
 BANNED = [token for token in SPECIAL_TOKENS.ids if token != SPECIAL_TOKENS.eos]
 FIRST_CAPACITY = 64  # tokens of a sentence that the memory has room for at first
+ROOM = 16  # it has room for a multiple of so many, which kernels read together
 
 
 class ArrayStepper(ABC):
@@ -82,7 +83,10 @@ class ArrayStepper(ABC):
             ],
             axis=2,
         )
-        states = self._decoded(tokens, positions, visible, kept)
+        return self.reading(self._decoded(tokens, positions, visible, kept), following)
+
+    def reading(self, states: Float32[np.ndarray, "B Q D"], following: Int64[np.ndarray, "B Q"]) -> Reading:
+        """Return what states expect, and the probabilities of the tokens that follow."""
         plain = self._best(states)
         best, log_probs, end = _with_end(plain)
         layer, rows, given = self._output, states.reshape(-1, states.shape[2]), following.ravel()
@@ -90,7 +94,7 @@ class ArrayStepper(ABC):
         asked = (rows * layer.weights(given)).sum(1) - normaliser
         # where the output layer has answered, its own rounding counts
         asked = np.where(given == plain.token, plain.score, np.where(given == SPECIAL_TOKENS.eos, end, asked))
-        return Reading(*(array.reshape(tokens.shape) for array in (best, log_probs, asked, end)))
+        return Reading(*(array.reshape(following.shape) for array in (best, log_probs, asked, end)))
 
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
         """Keep these sentences only."""
@@ -100,7 +104,8 @@ class ArrayStepper(ABC):
 
     def _make_room(self, needed: int) -> None:
         if needed > self._past.shape[1]:
-            more = max(needed, 2 * self._past.shape[1]) - self._past.shape[1]
+            wanted = max((needed + ROOM - 1) // ROOM * ROOM, 2 * self._past.shape[1])
+            more = wanted - self._past.shape[1]
             self._past = np.pad(self._past, ((0, 0), (0, more), (0, 0)))
 
     def _best(self, states: Float32[np.ndarray, "B Q D"]) -> Best:

@@ -53,6 +53,12 @@ class Shortlist:
         return wanted.nonzero()[0]
 
     @cached_property
+    def counts(self) -> Int64[np.ndarray, "types"]:
+        """How many types each source type adds at most, itself among them."""
+        found: np.ndarray = np.diff(self.offsets) + 1
+        return found
+
+    @cached_property
     def _indices(self) -> Int64[np.ndarray, "all"]:
         return self.candidates.astype(np.int64)  # what numpy looks up by without converting
 

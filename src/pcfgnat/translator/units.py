@@ -91,6 +91,8 @@ class UnitDecoder:
 
     def found(self, units: Sequence[Unit]) -> list[Satisfied]:
         """Decode all units; what nothing is asked of is decoded as ever."""
+        if not any(unit.clauses for unit in units):
+            return in_batches(units, self._decode, self.size)
         free = [index for index, unit in enumerate(units) if not unit.clauses]
         bound = [index for index, unit in enumerate(units) if unit.clauses]
         plain = in_batches([units[index] for index in free], self._decode, self.size)
@@ -165,6 +167,8 @@ def in_batches(units: Sequence[U], decode: Callable[[Sequence[U]], list[T]], siz
 
     Of equal units only the first is decoded: a megabyte of dots is a thousand times the same piece.
     """
+    if len(units) == 1:
+        return decode(units)
     questions = [unit.question for unit in units]
     first = {question: index for index, question in reversed(list(enumerate(questions)))}
     found: dict[Hashable, T] = {}

@@ -6,32 +6,41 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Int64, UInt8
 
 from pcfgnat.grammar.tables import thread_pool
 from pcfgnat.runtimes.base import Sources
 from pcfgnat.runtimes.exported import WEIGHTS, Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions, ExportedRuntime
 from pcfgnat.runtimes.native import names
+from pcfgnat.runtimes.native.kernels import model as m
 from pcfgnat.runtimes.native.kernels.network import encode_sources
+from pcfgnat.runtimes.native.kernels.operations import operations
 from pcfgnat.runtimes.native.output import NativeOutput
 from pcfgnat.runtimes.native.size import Size
-from pcfgnat.runtimes.native.weights import PackedWeights
+from pcfgnat.runtimes.native.weights import PackedWeights, TokenColumns
+from pcfgnat.text.shortlist import Shortlist
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
+Spans = Int64[np.ndarray, "B 2"]
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Encoder states of some sentences, one under the other; those of sentence b begin at `bounds[b]`."""
+    """Encoder states of some sentences, one under the other, as bytes with a scale for each row."""
 
-    states: Float32[np.ndarray, "rows D"]
-    bounds: Int64[np.ndarray, "B_and_one"]
+    ids: Int64[np.ndarray, "rows"]
+    spans: Spans
+    bytes: UInt8[np.ndarray, "rows D"]
+    scales: Float32[np.ndarray, "rows"]
 
 
 class NativeRuntime(ExportedRuntime):
-    """An exported model on compiled kernels."""
+    """An exported model on compiled kernels.
+
+    model: addresses and numbers, as kernels know it
+    """
 
     def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
@@ -39,24 +48,65 @@ class NativeRuntime(ExportedRuntime):
         self.size = Size.of(exported.metadata)
         self.weights = PackedWeights(exported.path(WEIGHTS), self.size)
         tokens = exported.table("tokens", (vocabulary, shape.width), (np.int8,))
-        self.output = NativeOutput.of(tokens, exported.table("token_scales", (vocabulary,)))
-        self.factor = np.float32(shape.width**0.5)  # of embedded tokens
+        scales = np.ascontiguousarray(exported.table("token_scales", (vocabulary,)), np.float32)
+        self.columns = TokenColumns(self.weights, tokens, scales)
+        self._table = operations()
+        self.operations = int(self._table.ctypes.data)
+        self.model = np.zeros(m.SIZE, np.int64)
         layers = self.size.layers_encoder
-        self._encoder = (
-            self.output.unsigned,
-            self.output.scales,
-            self.factor,
-            self.table("source_positions", shape.max_source_length, shape.width),
-            *self.size.kind,
-            self.weights.address,
-            self.weights.linears(names.encoder_linears(layers), layers),
-            self.weights.norms(names.encoder_norms(layers, self.size.pre_norm)),
-            layers,
+        self.enter(
+            (m.ENCODER, self.stack(layers, names.encoder_linears(layers), names.encoder_norms)),
+            (m.VOCABULARY, vocabulary),
+            (m.TOKENS, self.columns.rows),
+            (m.ENTRIES, self.columns.entries),
+            (m.TOKEN_SCALES, self.weights.address(scales * np.float32(shape.width**0.5))),
+            (m.SOURCE_POSITIONS, self.table("source_positions", shape.max_source_length, shape.width)),
         )
+        if self.shortlist is None:
+            self.enter((m.ALL_TOKENS, self.columns.packed()))
+        else:
+            self.enter((m.SHORTLIST, _shortlist(self.weights, self.shortlist)))
+        self.output = NativeOutput(tokens, scales, self.operations, self.model, self.columns)
 
-    def table(self, name: str, rows: int, columns: int) -> Float32[np.ndarray, "{rows} {columns}"]:
-        """Return one of the model's tables as floats."""
-        return np.ascontiguousarray(self.exported.table(name, (rows, columns)), np.float32)
+    def most_types(self, encoded: Encoded) -> int:
+        """Return how many tokens the shortlists of sentences have together at most; 0 without them."""
+        if self.shortlist is None:
+            return 0
+        always, own = len(self.shortlist.frequent) * len(encoded.spans), self.shortlist.counts[encoded.ids]
+        return always + int(own.sum())
+
+    def enter(self, *entries: tuple[int, int]) -> None:
+        """Enter addresses and numbers into the model."""
+        for place, value in entries:
+            self.model[place] = value
+
+    def stack(
+        self,
+        layers: int,
+        linears: Iterable[str],
+        norms: Callable[[int, bool], Iterable[str]],
+        prefix: str = "",
+    ) -> int:
+        """Return the address of the description of some layers; see `kernels/layers.py`."""
+        size = self.size
+        numbers = (
+            size.width,
+            size.ffn,
+            size.heads,
+            size.pre_norm,
+            size.is_gelu,
+            layers,
+            self.weights.weights([prefix + name for name in linears], layers),
+            self.weights.norms([prefix + name for name in norms(layers, size.pre_norm)]),
+        )
+        return self.weights.address(np.array(numbers, dtype=np.int64))
+
+    def table(self, name: str, rows: int, columns: int, padded: int | None = None) -> int:
+        """Return the address of one of the model's tables, as floats, with more columns if wanted."""
+        found = self.exported.table(name, (rows, columns))
+        wide = np.zeros((rows, padded or columns), np.float32)
+        wide[:, :columns] = found
+        return self.weights.address(wide)
 
     def each(self, run: Callable[[Given], Found], given: Sequence[Given]) -> Iterable[Found]:
         """Return what comes of each, in order; several are run at a time, if there are threads for it."""
@@ -66,13 +116,25 @@ class NativeRuntime(ExportedRuntime):
 
     def encode(self, sources: Sources) -> Encoded:
         """Run the encoder over sentences, one under the other."""
-        bounds = bounds_of([len(source) for source in sources])
         ids = np.array([token for source in sources for token in source], dtype=np.int64)
-        return Encoded(encode_sources(ids, bounds, *self._encoder), bounds)
+        spans = spans_of([len(source) for source in sources])
+        bytes_, scales = np.empty((len(ids), self.size.width), np.uint8), np.empty(len(ids), np.float32)
+        encode_sources(self.operations, self.model, ids, spans, bytes_, scales)
+        return Encoded(ids, spans, bytes_, scales)
 
 
-def bounds_of(lengths: Sequence[int] | Int64[np.ndarray, "B"]) -> Int64[np.ndarray, "B_and_one"]:
-    """Return where rows of sentences begin that stand one under the other, and where the last one ends."""
-    bounds = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=bounds[1:])
-    return bounds
+def spans_of(lengths: Sequence[int]) -> Spans:
+    """Return where rows of sentences begin and end that stand one under the other."""
+    if len(lengths) == 1:
+        return np.array([[0, lengths[0]]], dtype=np.int64)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return np.stack([ends - lengths, ends], axis=1)
+
+
+def _shortlist(weights: PackedWeights, shortlist: Shortlist) -> int:
+    """Return the address of what describes a shortlist; see `kernels/output.py`."""
+    always = np.zeros(shortlist.vocabulary, np.uint8)
+    always[shortlist.frequent] = 1
+    offsets, candidates = shortlist.offsets.astype(np.int64), shortlist.candidates.astype(np.uint32)
+    addresses = [weights.address(array) for array in (always, offsets, candidates)]
+    return weights.address(np.array([*addresses, len(shortlist.frequent)], dtype=np.int64))

@@ -10,7 +10,7 @@ from pcfgnat.runtimes.base import Sources
 from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import names
-from pcfgnat.runtimes.native.base import Encoded, bounds_of
+from pcfgnat.runtimes.native.base import Encoded
 from pcfgnat.runtimes.native.steps import NativeStepper, TokenReader
 from pcfgnat.runtimes.native.tables import NativeTables
 
@@ -20,8 +20,8 @@ class NativeHybrid(NativeTables):
 
     def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
-        positions = self.table("reader_positions", self.metadata.shape.max_source_length, self.size.width)
-        self.reader = TokenReader(self, positions, names.READER)
+        limit = self.metadata.shape.max_source_length
+        self.reader = TokenReader(self, "reader_positions", limit, names.READER)
 
     @property
     def max_target_length(self) -> int:
@@ -52,23 +52,20 @@ class NativeDraftsReader:
 
     def grammars(self) -> Iterator[tuple[Sequence[int], Grammars]]:
         """Yield groups of sources that were run together, as indices, and their grammars."""
-        parts = [[self.sources[index] for index in group] for group in self.groups]
-        drafted = self.runtime.each(self._drafted, list(zip(parts, self.encoded, strict=True)))
-        yield from zip(self.groups, drafted, strict=True)
-
-    def _drafted(self, part: tuple[Sources, Encoded]) -> Grammars:
-        return self.runtime.drafted(*part)
+        yield from zip(self.groups, self.runtime.each(self.runtime.drafted, self.encoded), strict=True)
 
     def start(self) -> NativeStepper:
         """Return the reader of all sources."""
         return NativeStepper(self.runtime.reader, self._together(), self.runtime.token_choices(self.sources))
 
     def _together(self) -> Encoded:
-        """Return the states of all sources in their own order."""
+        """Return the states of all sources, whose spans are in their own order."""
         if len(self.encoded) == 1 and len(self.sources) == 1:
             return self.encoded[0]
-        parts: list[np.ndarray] = [np.empty(0)] * len(self.sources)
+        spans, first = np.empty((len(self.sources), 2), np.int64), 0
         for group, encoded in zip(self.groups, self.encoded, strict=True):
-            for place, index in enumerate(group):
-                parts[index] = encoded.states[encoded.bounds[place] : encoded.bounds[place + 1]]
-        return Encoded(np.concatenate(parts), bounds_of([len(part) for part in parts]))
+            spans[list(group)] = encoded.spans + first
+            first += len(encoded.bytes)
+        parts = zip(*((encoded.ids, encoded.bytes, encoded.scales) for encoded in self.encoded), strict=True)
+        ids, bytes_, scales = map(np.concatenate, parts)
+        return Encoded(ids, spans, bytes_, scales)

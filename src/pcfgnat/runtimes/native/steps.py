@@ -3,58 +3,36 @@
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from pcfgnat.runtimes.base import Sources
+from pcfgnat.runtimes.base import Reading, Sources
 from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import names
-from pcfgnat.runtimes.native.base import Encoded, NativeRuntime, bounds_of
-from pcfgnat.runtimes.native.kernels.network import keys_and_values, read_tokens
+from pcfgnat.runtimes.native.base import Encoded, NativeRuntime, Spans, spans_of
+from pcfgnat.runtimes.native.kernels import model as m
+from pcfgnat.runtimes.native.kernels.reading import read_tokens, remembered
 from pcfgnat.runtimes.stepper import FIRST_CAPACITY, ArrayStepper
+
+EVERYTHING = np.zeros((0, 0, 0), np.bool_)  # nothing is hidden
 
 
 class TokenReader:
     """The decoder of an autoregressive network, or of a hybrid, whose names have a prefix."""
 
-    def __init__(
-        self, runtime: NativeRuntime, positions: Float32[np.ndarray, "limit D"], prefix: str
-    ) -> None:
-        size, weights, layers = runtime.size, runtime.weights, runtime.size.layers_reader
-        self.output, self.limit = runtime.output, len(positions)
+    def __init__(self, runtime: NativeRuntime, positions: str, limit: int, prefix: str) -> None:
+        size, layers, weights = runtime.size, runtime.size.layers_reader, runtime.weights
+        self.output, self.limit = runtime.output, limit
         self.columns = 2 * size.width * layers
-        self._keys_values = weights.linears([prefix + names.KEYS_VALUES], layers)
-        self._address = weights.address
-        self._decoder = (
-            runtime.output.unsigned,
-            runtime.output.scales,
-            runtime.factor,
-            positions,
-            *size.kind,
-            weights.address,
-            weights.linears([prefix + name for name in names.decoder_linears(layers)], layers),
-            weights.norms([prefix + name for name in names.decoder_norms(layers, size.pre_norm)]),
-            layers,
+        self.operations, self.model = runtime.operations, runtime.model
+        runtime.enter(
+            (m.READER, runtime.stack(layers, names.decoder_linears(layers), names.decoder_norms, prefix)),
+            (m.READER_KEYS_VALUES, weights.weights([prefix + names.KEYS_VALUES], layers)),
+            (m.READER_POSITIONS, runtime.table(positions, limit, size.width)),
         )
 
-    def memory(self, encoded: Encoded) -> Float32[np.ndarray, "rows K"]:
-        """Return keys and values of encoded sources."""
-        found: np.ndarray = keys_and_values(encoded.states, self._address, self._keys_values, 0)
+    def memory(self, encoded: Encoded) -> Float32[np.ndarray, "source_rows K"]:
+        """Return keys and values of encoded sources, with room behind them."""
+        found: np.ndarray = remembered(self.operations, self.model, encoded.bytes, encoded.scales)
         return found
-
-    def read(
-        self,
-        ids: Int64[np.ndarray, "rows"],
-        places: Int64[np.ndarray, "rows"],
-        bounds: Int64[np.ndarray, "B_and_one"],
-        past: Float32[np.ndarray, "B T K"],
-        kept: Int64[np.ndarray, "B"],
-        visible: Bool[np.ndarray, "B Q S"],
-        memory: Float32[np.ndarray, "source_rows K"],
-        memory_bounds: Int64[np.ndarray, "B_and_one"],
-    ) -> Float32[np.ndarray, "rows D"]:
-        """Return the states of new tokens; see the kernel."""
-        source = (memory, memory_bounds)
-        states: np.ndarray = read_tokens(ids, places, bounds, past, kept, visible, *source, *self._decoder)
-        return states
 
 
 class NativeSteps(NativeRuntime):
@@ -62,8 +40,7 @@ class NativeSteps(NativeRuntime):
 
     def __init__(self, exported: Exported, options: ExportedOptions) -> None:
         super().__init__(exported, options)
-        positions = self.table("canvas_positions", self.metadata.shape.max_canvas_length, self.size.width)
-        self.reader = TokenReader(self, positions, "")
+        self.reader = TokenReader(self, "canvas_positions", self.metadata.shape.max_canvas_length, "")
 
     @property
     def max_target_length(self) -> int:
@@ -77,22 +54,32 @@ class NativeSteps(NativeRuntime):
 
 
 class NativeStepper(ArrayStepper):
-    """Keys and values of encoded sources too, one under the other."""
+    """Keys and values of encoded sources too, one under the other; `spans` has where each sentence's are."""
 
     def __init__(
         self, reader: TokenReader, encoded: Encoded, types: list[Int64[np.ndarray, "_"]] | None
     ) -> None:
-        batch = len(encoded.bounds) - 1
-        past = np.zeros((batch, FIRST_CAPACITY, reader.columns), dtype=np.float32)
+        past = np.zeros((len(encoded.spans), FIRST_CAPACITY, reader.columns), dtype=np.float32)
         super().__init__(reader.output, reader.limit, past, types)
-        self._reader, self._memory, self._bounds = reader, reader.memory(encoded), encoded.bounds
+        self._reader, self._memory, self._spans = reader, reader.memory(encoded), encoded.spans
 
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
         """Keep these sentences only."""
         super().select(rows)
-        parts = [self._memory[self._bounds[row] : self._bounds[row + 1]] for row in rows.tolist()]
-        self._bounds = bounds_of([len(part) for part in parts])
-        self._memory = np.concatenate([self._memory[:0], *parts])
+        self._spans = self._spans[rows]
+
+    def read(
+        self,
+        tokens: Int64[np.ndarray, "B Q"],
+        following: Int64[np.ndarray, "B Q"],
+        kept: Int64[np.ndarray, "B"],
+    ) -> Reading:
+        """Read Q consecutive tokens of each sentence, behind the first `kept[b]` that it has read."""
+        count = tokens.shape[1]
+        positions = np.minimum(kept[:, None] + np.arange(count), self._limit - 1)  # of padding
+        self._make_room(int(kept.max()) + count)
+        self._used = int(kept.max())
+        return self.reading(self._run(tokens, positions, kept, None), following)
 
     def _decoded(
         self,
@@ -102,31 +89,31 @@ class NativeStepper(ArrayStepper):
         ends: Int64[np.ndarray, "B"],
     ) -> Float32[np.ndarray, "B Q D"]:
         """Run the decoder, and keep keys and values of the tokens behind `ends[b]` earlier ones."""
+        self._make_room(int(ends.max()) + tokens.shape[1])
+        return self._run(tokens, positions, ends, np.ascontiguousarray(visible))
+
+    def _run(
+        self,
+        tokens: Int64[np.ndarray, "B Q"],
+        positions: Int64[np.ndarray, "B Q"],
+        kept: Int64[np.ndarray, "B"],
+        visible: Bool[np.ndarray, "B Q T"] | None,
+    ) -> Float32[np.ndarray, "B Q D"]:
         batch, count = tokens.shape
-        self._make_room(int(ends.max()) + count)
-        bounds = np.arange(batch + 1) * count
-        states = self._reader.read(
-            tokens.reshape(-1),
-            positions.reshape(-1),
-            bounds,
-            self._past,
-            ends,
-            _by_end(visible, ends, self._used),
+        starts = np.arange(batch) * self._past.shape[1]
+        past_spans: Spans = np.stack([starts, starts + kept + count], axis=1)
+        states, _, _ = read_tokens(
+            self._reader.operations,
+            self._reader.model,
+            np.ascontiguousarray(tokens).reshape(-1),
+            np.ascontiguousarray(positions).reshape(-1),
+            spans_of([count] * batch),
+            self._past.reshape(-1, self._reader.columns),
+            past_spans,
+            int(visible is None),
+            EVERYTHING if visible is None else visible,
             self._memory,
-            self._bounds,
+            np.ascontiguousarray(self._spans),
         )
-        return states.reshape(batch, count, -1)
-
-
-def _by_end(
-    visible: Bool[np.ndarray, "B Q T"], ends: Int64[np.ndarray, "B"], used: int
-) -> Bool[np.ndarray, "B Q T"]:
-    """Move the columns of new tokens from behind all earlier ones to behind each sentence's own."""
-    if (ends == used).all():
-        return visible
-    count = visible.shape[1]
-    moved = np.zeros_like(visible)
-    moved[:, :, :used] = visible[:, :, :used]
-    for b, end in enumerate(ends.tolist()):
-        moved[b, :, end : end + count] = visible[b, :, used:]
-    return moved
+        found: np.ndarray = states.reshape(batch, count, -1)
+        return found

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Float32, Int64
 
 from pcfgnat.checkpoints.metadata import CheckpointError
+from pcfgnat.grammar.best import best_sentences
 from pcfgnat.grammar.canvas import GRAMMAR, GRAPH, Geometry
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.support_tree import prefix_rules
@@ -13,12 +13,15 @@ from pcfgnat.runtimes.base import Sources
 from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import names
-from pcfgnat.runtimes.native.base import Encoded, NativeRuntime, bounds_of
-from pcfgnat.runtimes.native.kernels.network import fill_blanks, grammar_rules, graph_transitions
-from pcfgnat.runtimes.output import Emissions
+from pcfgnat.runtimes.native.base import Encoded, NativeRuntime, spans_of
+from pcfgnat.runtimes.native.emissions import Drafted, NativeEmissions
+from pcfgnat.runtimes.native.kernels import model as m
+from pcfgnat.runtimes.native.kernels.network import draft
+from pcfgnat.runtimes.native.output import SPECIAL_COLUMNS
 from pcfgnat.runtimes.tabulate import Tabulate
 
 MOST_NODES = 512  # of sentences that are run together; more would not stay in the cache
+COLUMNS = 32  # of vectors of nodes, a multiple
 
 
 class NativeTables(NativeRuntime):
@@ -28,20 +31,20 @@ class NativeTables(NativeRuntime):
         super().__init__(exported, options)
         self.geometry = self._geometry()
         self.framing = GRAPH if self.geometry.structure == "graph" else GRAMMAR
-        shape, weights, size = self.metadata.shape, self.weights, self.size
-        layers = size.layers_decoder
-        first = names.COPY if shape.copy_input else names.KEYS_VALUES  # whatever, if nothing is copied
-        self._decoder = (
-            self.table("canvas_tokens", 3, shape.width),
-            self.table("canvas_positions", shape.max_canvas_length, shape.width),
-            shape.copy_input,
-            *size.kind,
-            weights.address,
-            weights.linears([names.KEYS_VALUES, first, *names.decoder_linears(layers)], layers),
-            weights.norms(names.decoder_norms(layers, size.pre_norm)),
-            layers,
+        self._prefix_rules = len(prefix_rules(self.geometry.prefix_depth))
+        shape, weights, layers = self.metadata.shape, self.weights, self.size.layers_decoder
+        self.enter(
+            (m.DECODER, self.stack(layers, names.decoder_linears(layers), names.decoder_norms)),
+            (m.KEYS_VALUES, weights.weights([names.KEYS_VALUES], layers)),
+            (m.COPY, weights.weights([names.COPY], layers) if shape.copy_input else 0),
+            (m.CANVAS_TOKENS, self.table("canvas_tokens", 3, shape.width)),
+            (m.CANVAS_POSITIONS, self.table("canvas_positions", shape.max_canvas_length, shape.width)),
+            (m.RULE_HEADS, self.size.rule_heads),
+            (m.GATED, self.size.gated),
+            (m.BLOCK, self.geometry.block),
+            (m.FIRST_NODE, self.framing.first_node),
         )
-        self._rules = self._rule_arguments()
+        self._enter_rules()
 
     def grammars(self, sources: Sources) -> Iterator[tuple[Sequence[int], Grammars]]:
         """Yield groups of sources that were run together, as indices, and their grammars."""
@@ -52,7 +55,7 @@ class NativeTables(NativeRuntime):
         )
 
     def _group(self, sources: Sources) -> Grammars:
-        return self.drafted(sources, self.encode(sources))
+        return self.drafted(self.encode(sources))
 
     def groups(self, sources: Sources) -> list[list[int]]:
         """Return which sentences are run together: neighbours in length, as many as the cache takes."""
@@ -67,19 +70,28 @@ class NativeTables(NativeRuntime):
             groups[-1].append(index)
         return groups
 
-    def drafted(self, sources: Sources, encoded: Encoded) -> Grammars:
+    def drafted(self, encoded: Encoded) -> Grammars:
         """Return the grammars of sources that were encoded together."""
-        lengths = self.geometry.canvas_lengths(np.diff(encoded.bounds))
-        bounds = bounds_of(lengths)
-        states = fill_blanks(encoded.states, encoded.bounds, bounds, *self._decoder)
-        chain_lengths = self.geometry.chain_lengths(lengths)
-        chain, prefix = self._tables(states, bounds, chain_lengths)
-        types = self.token_choices(sources)
-        emissions = Emissions(
-            self.output, by_sentence(states, bounds, lengths), lengths, self.framing.first_node, types
-        )
+        geometry = self.geometry
+        nodes = [int(geometry.canvas_lengths(end - begin)) for begin, end in encoded.spans.tolist()]
+        spans, batch, longest, rows = spans_of(nodes), len(nodes), max(nodes), sum(nodes)
+        chain_lengths = np.array([geometry.chain_lengths(count) for count in nodes], np.int64)
+        size, width = int(geometry.chain_lengths(longest)), self.size.width
+        chain = np.empty((batch, size, geometry.block, size), np.float32)
+        prefix = np.zeros((batch, size, self._prefix_rules), np.float32)
+        states, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
+        scales, special = np.empty(rows, np.float32), np.empty((rows, SPECIAL_COLUMNS), np.float32)
+        row_score, row_token = np.empty(rows, np.float32), np.empty(rows, np.int64)
+        score, token = np.empty((batch, longest), np.float32), np.empty((batch, longest), np.int64)
+        types, bounds = np.empty(self.most_types(encoded), np.int64), np.zeros(batch + 1, np.int64)
+        draft(
+            self.operations, self.model, encoded.bytes, encoded.scales, encoded.ids, encoded.spans, spans,
+            chain, prefix, states, bytes_, scales, types, bounds, special, row_score, row_token, score, token,
+        )  # fmt: skip
+        drafted = Drafted(bytes_, scales, spans, types, bounds, row_score, row_token, special, score, token)
+        emissions = NativeEmissions.of(self.output, states, drafted, self.framing.first_node)
         tabulate = Tabulate(chain, prefix, chain_lengths, self.threads)
-        return Grammars(chain, prefix, chain_lengths, self.framing, emissions, tabulate)
+        return Grammars(chain, prefix, chain_lengths, self.framing, emissions, tabulate, best_sentences)
 
     def _geometry(self) -> Geometry:
         geometry = self.metadata.shape.geometry
@@ -90,50 +102,25 @@ class NativeTables(NativeRuntime):
             )
         return geometry
 
-    def _rule_arguments(self) -> tuple[object, ...]:
-        size, weights, longest = self.size, self.weights, self.metadata.shape.max_canvas_length
-        kind = (size.rule_heads, size.gated, weights.address)
-        if self.geometry.structure == "graph":
-            columns = size.columns(names.LINKS, 0)[1]
-            return *kind, weights.linears([names.LINKS], 0), self.table("node_links", longest, columns)
-        chain = int(self.geometry.chain_lengths(longest))
+    def _enter_rules(self) -> None:
+        weights, longest = self.weights, self.metadata.shape.max_canvas_length
         depth = self.geometry.prefix_depth
-        on_chain, off_chain = (size.columns(name, 0, depth)[1] for name in (names.ON_CHAIN, names.OFF_CHAIN))
-        rules = [(rule.parent, rule.left, rule.right) for rule in prefix_rules(depth)]
-        return (
-            self.geometry.block,
-            *kind,
-            weights.linears([names.ON_CHAIN, names.OFF_CHAIN], 0, depth),
-            self.table("chain_links", chain, on_chain),
-            self.table("other_links", longest - chain, off_chain),
-            np.array(rules, np.int64).reshape(-1, 3),
-        )
-
-    def _tables(
-        self,
-        states: Float32[np.ndarray, "rows D"],
-        bounds: Int64[np.ndarray, "B_and_one"],
-        chain_lengths: Int64[np.ndarray, "B"],
-    ) -> tuple[Float32[np.ndarray, "B C d C"], Float32[np.ndarray, "B C R"]]:
-        batch, longest = len(chain_lengths), int(chain_lengths.max())
-        chain = np.full((batch, longest, self.geometry.block, longest), -np.inf, np.float32)
         if self.geometry.structure == "graph":
-            graph_transitions(states, bounds, *self._rules, chain)
-            return chain, np.zeros((batch, longest, 0), np.float32)
-        prefix = np.zeros((batch, longest, len(prefix_rules(self.geometry.prefix_depth))), np.float32)
-        grammar_rules(states, bounds, *self._rules, chain, prefix)
-        return chain, prefix
+            self._enter_roles(m.ON_CHAIN, m.CHAIN_POSITIONS, names.LINKS, "node_links", longest)
+            return
+        chain = int(self.geometry.chain_lengths(longest))
+        self._enter_roles(m.ON_CHAIN, m.CHAIN_POSITIONS, names.ON_CHAIN, "chain_links", chain)
+        self._enter_roles(m.OFF_CHAIN, m.OTHER_POSITIONS, names.OFF_CHAIN, "other_links", longest - chain)
+        rules = [(rule.parent, rule.left, rule.right) for rule in prefix_rules(depth)]
+        address = weights.address(np.array(rules, np.int64).reshape(-1, 3))
+        self.enter((m.PREFIX_RULES, address), (m.PREFIX_COUNT, len(rules)))
 
-
-def by_sentence(
-    states: Float32[np.ndarray, "rows D"],
-    bounds: Int64[np.ndarray, "B_and_one"],
-    lengths: Int64[np.ndarray, "B"],
-) -> Float32[np.ndarray, "B M D"]:
-    """Return states of sentences side by side, padded to the longest."""
-    if len(lengths) == 1:
-        return states[None]
-    padded = np.zeros((len(lengths), int(lengths.max()), states.shape[1]), np.float32)
-    for b, length in enumerate(lengths.tolist()):
-        padded[b, :length] = states[bounds[b] : bounds[b + 1]]
-    return padded
+    def _enter_roles(self, weight: int, positions: int, name: str, table: str, rows: int) -> None:
+        """Enter the weight of nodes' vectors in their roles, and what positions add to them."""
+        depth = self.geometry.prefix_depth
+        columns = self.size.columns(name, 0, depth)[1]
+        padded = (columns + COLUMNS - 1) // COLUMNS * COLUMNS
+        self.enter(
+            (weight, self.weights.weights([name], 0, depth)),
+            (positions, self.table(table, rows, columns, padded)),
+        )

@@ -2,68 +2,43 @@
 
 import numpy as np
 
-from pcfgnat.runtimes.native.kernels.products import address, jit, multiply, whole_vectors
-from pcfgnat.runtimes.native.kernels.rows import softmax
+from pcfgnat.runtimes.native.kernels.memory import byte_at, put_single
+from pcfgnat.runtimes.native.kernels.operations import operation
+from pcfgnat.runtimes.native.kernels.products import LANES, multiply, whole_vectors
+from pcfgnat.runtimes.native.kernels.row_code import HIDDEN
+from pcfgnat.runtimes.native.kernels.rows import CODE
 
-HIDDEN = np.float32(-1e30)
+_softmax = CODE.softmax
+LOW = np.float32(HIDDEN)
 
 
-@jit
-def attend(query, query_column, query_rows, memory, memory_column, memory_rows, heads, visible, out):
-    """Average values by softmax(query · key / √E); keys and then values stand side by side in `memory`.
+@operation()
+def attend(
+    ops, heads, head, count, query, query_stride, seen, growing, keys, key_stride, values, value_stride,
+    visible, visible_stride, scores, out, out_stride,
+):  # fmt: skip
+    """Average values by softmax(query · key / √E).
 
-    query_rows, memory_rows: where the sentence begins and ends
-    visible:                 which keys each query sees, `[Q, ≥ K]`; all, if it has no rows
+    seen:    how many keys the last query sees; if `growing`, each query before it sees one less
+    keys:    as columns, with room for whole vectors
+    visible: for each query, which keys it sees as bytes; all, if 0
+    scores:  room for a row of whole vectors for each query
     """
-    width = out.shape[1]
-    head = width // heads
-    count, seen = query_rows[1] - query_rows[0], memory_rows[1] - memory_rows[0]
-    padded = whole_vectors(seen)
-    keys, scores = np.zeros((head, padded), np.float32), np.empty((count, padded), np.float32)
-    factor = np.float32(1.0 / np.sqrt(head))
+    padded, factor = whole_vectors(seen), np.float32(1.0 / np.sqrt(head))
     for h in range(heads):
-        transpose(memory, memory_rows, memory_column + h * head, keys)
         multiply(
-            count,
-            head,
-            padded,
-            address(query, query_rows[0], query_column + h * head),
-            query.strides[0],
-            address(keys, 0, 0),
-            keys.strides[0],
-            address(scores, 0, 0),
-            scores.strides[0],
-        )
+            ops, count, head, padded, query + 4 * h * head, query_stride, keys + h * head * key_stride,
+            key_stride, scores, 4 * padded,
+        )  # fmt: skip
         for i in range(count):
-            if len(visible) > 0:
-                hide(scores, i, seen, visible)
-            for j in range(seen, padded):
-                scores[i, j] = HIDDEN
-            softmax(scores, i, np.int64(0), padded, factor)  # whole vectors
+            row = scores + 4 * padded * i
+            if visible:
+                for j in range(seen):
+                    if not byte_at(visible + visible_stride * i + j):
+                        put_single(row + 4 * j, LOW)
+            known = seen - (count - 1 - i) if growing else seen
+            _softmax(row, known, padded // LANES, factor)
         multiply(
-            count,
-            seen,
-            head,
-            address(scores, 0, 0),
-            scores.strides[0],
-            address(memory, memory_rows[0], memory_column + width + h * head),
-            memory.strides[0],
-            address(out, query_rows[0], h * head),
-            out.strides[0],
-        )
-
-
-@jit
-def transpose(matrix, rows, column, out):
-    """Write some rows of a part of a matrix as columns."""
-    for j in range(rows[0], rows[1]):
-        for e in range(len(out)):
-            out[e, j - rows[0]] = matrix[j, column + e]
-
-
-@jit
-def hide(scores, row, seen, visible):
-    """Make the scores of what a query does not see so small that nothing is left of them."""
-    for j in range(seen):
-        if not visible[row, j]:
-            scores[row, j] = HIDDEN
+            ops, count, seen, head, scores, 4 * padded, values + 4 * h * head, value_stride,
+            out + 4 * h * head, out_stride,
+        )  # fmt: skip

@@ -1,180 +1,142 @@
 """Layers of a Transformer over the rows of several sentences, one under the other without padding.
 
-Weights are numbered. `linears` has four numbers for each (see `multiply_int8`), `norms` scale and offset; a
-layer's own follow each other from a given index on. `bounds[b]` is where the rows of sentence b begin.
+A *stack* is the address of eight integers that describe layers. Spans are two integers for each sentence:
+where its rows begin and end. What a sub-layer writes is added to its input by the norm that follows.
 """
 
-import numpy as np
-
 from pcfgnat.runtimes.native.kernels.attention import attend
-from pcfgnat.runtimes.native.kernels.products import jit, linear_rows
-from pcfgnat.runtimes.native.kernels.rows import gelu, normalise, quantise, relu
+from pcfgnat.runtimes.native.kernels.memory import aligned, clear, copy, long_at
+from pcfgnat.runtimes.native.kernels.operations import operation
+from pcfgnat.runtimes.native.kernels.products import VECTOR, jit, linear, transpose, whole_vectors
+from pcfgnat.runtimes.native.kernels.rows import activate_rows, byte_rows, norm_rows
 
-# linears of a layer, in order: an encoder layer has the first four
-PROJECT, SELF_OUTPUT, WIDEN, NARROW, QUERY, CROSS_OUTPUT = range(6)
-ENCODER_LINEARS, DECODER_LINEARS = 4, 6
-ENCODER_NORMS, DECODER_NORMS = 2, 3
-
-
-@jit
-def enter(x, pre_norm, norms, norm, read, bytes_, scales):
-    """Turn what a sub-layer reads into bytes: the rows' norm, or the rows themselves."""
-    for row in range(len(x)):
-        if pre_norm:
-            normalise(x, row, norms, norm, read)
-            quantise(read, row, bytes_, scales)
-        else:
-            quantise(x, row, bytes_, scales)
+# places of a stack's integers
+WIDTH, FFN, HEADS, PRE_NORM, IS_GELU, LAYERS, LINEARS, NORMS = range(0, 64, 8)
+WEIGHT = 32  # bytes of what describes a weight
+# weights of a layer, in order: an encoder layer has the first four
+PROJECT, SELF_OUTPUT, WIDEN, NARROW, QUERY, CROSS_OUTPUT = (WEIGHT * i for i in range(6))
+ENCODER_LAYER, DECODER_LAYER = 4 * WEIGHT, 6 * WEIGHT
+SPAN, END = 16, 8  # bytes of a span, and where in it its end is
+CHUNK = 48  # rows that a feed-forward layer is run over together, so that they stay in the cache
 
 
 @jit
-def leave(x, update, pre_norm, norms, norm):
-    """Add what a sub-layer wrote."""
-    for row in range(len(x)):
-        for i in range(x.shape[1]):
-            x[row, i] += update[row, i]
-        if not pre_norm:
-            normalise(x, row, norms, norm, x)
+def layout(stack, rows, longest):
+    """Return where things lie in the memory that layers work in, and how large it is.
 
-
-@jit
-def output(mixed, bytes_, scales, packed, linear, update):
-    """Map what heads have mixed."""
-    for row in range(len(mixed)):
-        quantise(mixed, row, bytes_, scales)
-    linear_rows(bytes_, scales, packed, linear, update)
-
-
-@jit
-def feed_forward(x, pre_norm, is_gelu, norms, norm, packed, linears, first, read, bytes_, scales):
-    """Widen, activate, narrow, add."""
-    enter(x, pre_norm, norms, norm, read, bytes_, scales)
-    wide = np.empty((len(x), linears[first + WIDEN, 3]), np.float32)
-    wide_bytes = np.empty(wide.shape, np.uint8)
-    linear_rows(bytes_, scales, packed, linears[first + WIDEN], wide)
-    for row in range(len(x)):
-        if is_gelu:
-            gelu(wide, row)
-        else:
-            relu(wide, row)
-        quantise(wide, row, wide_bytes, scales)
-    linear_rows(wide_bytes, scales, packed, linears[first + NARROW], read)
-    leave(x, read, pre_norm, norms, norm)
-
-
-@jit
-def encode(x, bounds, heads, pre_norm, is_gelu, packed, linears, norms, layers):
-    """Run encoder layers over embedded sources, in place; a last norm follows pre-norm layers."""
-    rows, width = x.shape
-    first = norm = np.int64(0)  # of the layer; not a literal, for which all would be compiled again
-    read, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
-    mixed, scales = np.empty((rows, width), np.float32), np.empty(rows, np.float32)
-    projected, everything = np.empty((rows, 3 * width), np.float32), np.empty((0, 0), np.bool_)
-    for _ in range(layers):
-        enter(x, pre_norm, norms, norm, read, bytes_, scales)
-        linear_rows(bytes_, scales, packed, linears[first + PROJECT], projected)
-        for b in range(len(bounds) - 1):
-            own = (bounds[b], bounds[b + 1])
-            attend(projected, np.int64(0), own, projected, width, own, heads, everything, mixed)
-        output(mixed, bytes_, scales, packed, linears[first + SELF_OUTPUT], read)
-        leave(x, read, pre_norm, norms, norm)
-        feed_forward(x, pre_norm, is_gelu, norms, norm + 1, packed, linears, first, read, bytes_, scales)
-        first, norm = first + ENCODER_LINEARS, norm + ENCODER_NORMS
-    if pre_norm:
-        for row in range(rows):
-            normalise(x, row, norms, norm, x)
-
-
-@jit
-def decode(x, bounds, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears, norms, layers):
-    """Run decoder layers over canvases, in place; `memory` has keys and values of all layers side by side."""
-    rows, width = x.shape
-    first = norm = np.int64(0)  # of the layer; not a literal, for which all would be compiled again
-    read, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
-    mixed, scales = np.empty((rows, width), np.float32), np.empty(rows, np.float32)
-    projected, everything = np.empty((rows, 3 * width), np.float32), np.empty((0, 0), np.bool_)
-    for layer in range(layers):
-        enter(x, pre_norm, norms, norm, read, bytes_, scales)
-        linear_rows(bytes_, scales, packed, linears[first + PROJECT], projected)
-        for b in range(len(bounds) - 1):
-            own = (bounds[b], bounds[b + 1])
-            attend(projected, np.int64(0), own, projected, width, own, heads, everything, mixed)
-        output(mixed, bytes_, scales, packed, linears[first + SELF_OUTPUT], read)
-        leave(x, read, pre_norm, norms, norm)
-        look_at_source(
-            x, bounds, memory, memory_bounds, layer, heads, pre_norm, packed, linears, first, norms, norm + 1,
-            read, bytes_, scales, mixed,
-        )  # fmt: skip
-        feed_forward(x, pre_norm, is_gelu, norms, norm + 2, packed, linears, first, read, bytes_, scales)
-        first, norm = first + DECODER_LINEARS, norm + DECODER_NORMS
-    if pre_norm:
-        for row in range(rows):
-            normalise(x, row, norms, norm, x)
-
-
-@jit
-def look_at_source(
-    x, bounds, memory, memory_bounds, layer, heads, pre_norm, packed, linears, first, norms, norm, read,
-    bytes_, scales, mixed,
-):  # fmt: skip
-    """Attend to the encoder's states, and add what comes of it."""
-    width, everything = x.shape[1], np.empty((0, 0), np.bool_)  # nothing is hidden
-    enter(x, pre_norm, norms, norm, read, bytes_, scales)
-    linear_rows(bytes_, scales, packed, linears[first + QUERY], read)
-    for b in range(len(bounds) - 1):
-        sentence = (memory_bounds[b], memory_bounds[b + 1])
-        attend(
-            read, 0, (bounds[b], bounds[b + 1]), memory, 2 * width * layer, sentence, heads, everything, mixed
-        )
-    output(mixed, bytes_, scales, packed, linears[first + CROSS_OUTPUT], read)
-    leave(x, read, pre_norm, norms, norm)
-
-
-@jit
-def mapped(x, packed, linear):
-    """Return rows that are multiplied by a weight as they are, such as keys and values of encoder states."""
-    bytes_, scales = np.empty(x.shape, np.uint8), np.empty(len(x), np.float32)
-    out = np.empty((len(x), linear[3]), np.float32)
-    output(x, bytes_, scales, packed, linear, out)
-    return out
-
-
-@jit
-def read(
-    x, bounds, past, kept, visible, memory, memory_bounds, heads, pre_norm, is_gelu, packed, linears, norms,
-    layers,
-):  # fmt: skip
-    """Run decoder layers over new tokens, in place; keys and values are put behind `kept[b]` earlier ones.
-
-    past:    keys and values of all layers side by side, by sentence and token
-    visible: which tokens each new one of a sentence sees, `[B, Q, S]`
+    longest: rows of the longest sentence, and most rows that any looks at
     """
-    rows, width = x.shape
-    first = norm = np.int64(0)  # of the layer; not a literal, for which all would be compiled again
-    read_, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
-    mixed, scales = np.empty((rows, width), np.float32), np.empty(rows, np.float32)
-    projected = np.empty((rows, 3 * width), np.float32)
-    for layer in range(layers):
-        enter(x, pre_norm, norms, norm, read_, bytes_, scales)
-        linear_rows(bytes_, scales, packed, linears[first + PROJECT], projected)
-        column, none = 2 * width * layer, np.int64(0)
-        for b in range(len(bounds) - 1):
-            count = bounds[b + 1] - bounds[b]
-            for i in range(count):
-                for e in range(2 * width):
-                    past[b, kept[b] + i, column + e] = projected[bounds[b] + i, width + e]
-            attend(
-                projected, none, (bounds[b], bounds[b + 1]), past[b], column, (none, kept[b] + count), heads,
-                visible[b], mixed,
-            )  # fmt: skip
-        output(mixed, bytes_, scales, packed, linears[first + SELF_OUTPUT], read_)
-        leave(x, read_, pre_norm, norms, norm)
-        look_at_source(
-            x, bounds, memory, memory_bounds, layer, heads, pre_norm, packed, linears, first, norms, norm + 1,
-            read_, bytes_, scales, mixed,
+    width, ffn, padded = long_at(stack + WIDTH), long_at(stack + FFN), whole_vectors(longest)
+    mixed = aligned(4 * width * rows)
+    projected = mixed + aligned(4 * width * rows)
+    keys = projected + aligned(12 * width * (rows + VECTOR))  # whole vectors of rows are read
+    scores = keys + aligned(4 * width * padded)
+    zeros = scores + aligned(4 * longest * padded)
+    wide = zeros + aligned(4 * width)
+    wide_bytes = wide + aligned(4 * ffn * CHUNK)
+    wide_scales = wide_bytes + aligned(ffn * CHUNK)
+    return mixed, projected, keys, scores, zeros, wide, wide_bytes, wide_scales, wide_scales + 4 * CHUNK
+
+
+@operation()
+def feed_forward(ops, stack, weights, rows, bytes_, scales, update, wide, wide_bytes, wide_scales):
+    """Widen, activate, narrow."""
+    width, ffn, is_gelu = long_at(stack + WIDTH), long_at(stack + FFN), long_at(stack + IS_GELU)
+    for first in range(0, rows, CHUNK):
+        count, own, own_scales = min(CHUNK, rows - first), bytes_ + width * first, scales + 4 * first
+        linear(ops, count, own, width, own_scales, 4, weights + WIDEN, wide, 4 * ffn)
+        activate_rows(ops, count, ffn, wide, is_gelu, wide_bytes, wide_scales)
+        out = update + 4 * width * first
+        linear(ops, count, wide_bytes, ffn, wide_scales, 4, weights + NARROW, out, 4 * width)
+
+
+@operation()
+def look(
+    ops, stack, sentences, spans, query, query_stride, seen_spans, memory, memory_stride, growing, visible,
+    visible_sentence, visible_row, keys, scores, out,
+):  # fmt: skip
+    """Let the rows of each sentence look at keys and values, which stand side by side in rows of memory.
+
+    seen_spans: which rows of memory; if `growing`, all of them for the last row, one less for each before
+    visible:    see `attend`; for each sentence
+    """
+    width, heads = long_at(stack + WIDTH), long_at(stack + HEADS)
+    for b in range(sentences):
+        first, start = long_at(spans + SPAN * b), long_at(seen_spans + SPAN * b)
+        count = long_at(spans + SPAN * b + END) - first
+        seen = long_at(seen_spans + SPAN * b + END) - start
+        own, key_stride = memory + memory_stride * start, 4 * whole_vectors(seen)
+        transpose(ops, seen, width, own, memory_stride, keys, key_stride)
+        attend(
+            ops, heads, width // heads, count, query + query_stride * first, query_stride, seen, growing,
+            keys, key_stride, own + 4 * width, memory_stride,
+            visible + visible_sentence * b if visible else 0, visible_row, scores, out + 4 * width * first,
+            4 * width,
         )  # fmt: skip
-        feed_forward(x, pre_norm, is_gelu, norms, norm + 2, packed, linears, first, read_, bytes_, scales)
-        first, norm = first + DECODER_LINEARS, norm + DECODER_NORMS
+
+
+@operation()
+def remember(ops, sentences, spans, past_spans, projected, size, past, past_stride):
+    """Enter keys and values of new rows at the end of what each sentence has read."""
+    for b in range(sentences):
+        first, last = long_at(spans + SPAN * b), long_at(spans + SPAN * b + END)
+        end = long_at(past_spans + SPAN * b + END)
+        for row in range(first, last):
+            source = projected + 3 * size // 2 * row + size // 2  # queries come first
+            copy(past + past_stride * (end - last + row), source, size)
+
+
+@operation()
+def run_layers(
+    ops, stack, sentences, spans, longest, x, source_spans, memory, past_spans, past, past_stride, growing,
+    visible, visible_sentence, visible_row, states, bytes_, scales, work,
+):  # fmt: skip
+    """Run layers over rows; their states are written as floats and as bytes.
+
+    longest: rows of the longest sentence, and most rows that any looks at
+    memory:  of a decoder, keys and values of all layers side by side, by row of the source; 0: an encoder
+    past:    of a decoder that reads tokens, the same of all that were read, with the new rows at the end of
+             each sentence's span; 0: rows see each other
+    """
+    width, layers = long_at(stack + WIDTH), long_at(stack + LAYERS)
+    pre_norm, norm, weights = long_at(stack + PRE_NORM), long_at(stack + NORMS), long_at(stack + LINEARS)
+    rows, row, size = long_at(spans + SPAN * (sentences - 1) + END), 4 * width, 8 * width
+    mixed, projected, keys, scores, zeros, wide, wide_bytes, wide_scales, _ = layout(stack, rows, longest)
+    update, mixed, projected, keys, scores = work, work + mixed, work + projected, work + keys, work + scores
+    zeros, wide, wide_bytes, wide_scales = work + zeros, work + wide, work + wide_bytes, work + wide_scales
     if pre_norm:
-        for row in range(rows):
-            normalise(x, row, norms, norm, x)
+        clear(zeros, row)
+        norm_rows(ops, rows, width, x, zeros, 0, norm, states, bytes_, scales)
+        norm += size
+    else:
+        byte_rows(ops, rows, width, x, bytes_, scales)
+    normed = states if pre_norm else x
+    for layer in range(layers):
+        linear(ops, rows, bytes_, width, scales, 4, weights + PROJECT, projected, 3 * row)
+        seen_spans, seen, seen_stride = spans, projected + row, 3 * row
+        if past:
+            seen_spans, seen, seen_stride = past_spans, past + size * layer, past_stride
+            remember(ops, sentences, spans, past_spans, projected, size, seen, past_stride)
+        look(
+            ops, stack, sentences, spans, projected, 3 * row, seen_spans, seen, seen_stride, growing, visible,
+            visible_sentence, visible_row, keys, scores, mixed,
+        )  # fmt: skip
+        byte_rows(ops, rows, width, mixed, bytes_, scales)
+        linear(ops, rows, bytes_, width, scales, 4, weights + SELF_OUTPUT, update, row)
+        norm_rows(ops, rows, width, x, update, row, norm, normed, bytes_, scales)
+        norm += size
+        if memory:
+            linear(ops, rows, bytes_, width, scales, 4, weights + QUERY, projected, row)
+            look(
+                ops, stack, sentences, spans, projected, row, source_spans, memory + size * layer,
+                size * layers, 0, 0, 0, 0, keys, scores, mixed,
+            )  # fmt: skip
+            byte_rows(ops, rows, width, mixed, bytes_, scales)
+            linear(ops, rows, bytes_, width, scales, 4, weights + CROSS_OUTPUT, update, row)
+            norm_rows(ops, rows, width, x, update, row, norm, normed, bytes_, scales)
+            norm += size
+        feed_forward(ops, stack, weights, rows, bytes_, scales, update, wide, wide_bytes, wide_scales)
+        out = normed if layer < layers - 1 else states
+        norm_rows(ops, rows, width, x, update, row, norm, out, bytes_, scales)
+        norm += size
+        weights += DECODER_LAYER if memory else ENCODER_LAYER

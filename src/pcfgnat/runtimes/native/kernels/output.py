@@ -1,112 +1,168 @@
-"""The output layer: of each state the best of some tokens, and the normaliser, without a table of all scores.
+"""The output layer: of each row the best of some tokens, and the normaliser, without a table of all scores.
 
-Here states are the packed side: one vector has a number of many nodes, so that maxima and sums over tokens
-need nothing across a vector. Tokens are rows of bytes around 64, states are signed bytes.
+Tokens are packed like any other weight, a column each: all of them when a model is loaded, or the shortlist
+of a sentence. The first columns are the special tokens, which are scored apart.
 """
 
-import numba
+import math
+
 import numpy as np
+from numba.core import types as numba_types
 
-from pcfgnat.grammar.compiled import cached
-from pcfgnat.grammar.kernels.exponential import exp_single
-from pcfgnat.runtimes.native.kernels.products import COLUMN_BYTES, LANES, PANEL, address, jit, multiply_int8
-from pcfgnat.runtimes.native.kernels.rows import LARGEST, LOWEST, TINY, largest_size
+from pcfgnat.runtimes.native.kernels.memory import (
+    aligned,
+    byte_at,
+    copy,
+    int_at,
+    long_at,
+    put_byte,
+    put_long,
+    put_single,
+    single_at,
+)
+from pcfgnat.runtimes.native.kernels.operations import operation
+from pcfgnat.runtimes.native.kernels.products import (
+    COLUMN_BYTES,
+    COLUMN_ENTRIES,
+    COLUMNS,
+    INNER,
+    LANES,
+    PANEL,
+    PANELS,
+    ROWS,
+    gather_panels,
+    jit,
+    linear,
+)
+from pcfgnat.runtimes.native.kernels.row_code import HIDDEN
+from pcfgnat.runtimes.native.kernels.rows import CODE
 
-TOKEN_MIDDLE = 64  # what stands for 0 in rows of tokens
+_best, _exp = CODE.best, CODE.exp
 SPECIAL = 4  # the first ids, which are scored apart
-BLOCK = 192  # tokens whose scores are held at a time
+BLOCK = 1024  # columns whose scores are held at a time, of as many rows as a block of a product has
+WEIGHT = 32  # bytes of what describes a weight
+LOW = np.float32(HIDDEN)
+# places of a shortlist's integers: addresses of a byte for each token that is always in it, of where the
+# candidates of each source token begin, and of these; how many are always in it
+FREQUENT, OFFSETS, CANDIDATES, ALWAYS = 0, 8, 16, 24
 
 
 @jit
-def pack_states(states, panels, entries):
-    """Write states as signed bytes, panel by panel, and what belongs to each column."""
-    inner = states.shape[1]
-    for row in range(len(states)):
-        most = max(largest_size(states, row), TINY)
-        factor, panel, lane = LARGEST / most, row // PANEL, row % PANEL
-        total = np.int32(0)
-        start = panel * PANEL * inner + lane * 4
-        for i in range(inner):
-            value = np.int32(states[row, i] * factor + np.float32(128.5)) - 128
-            panels[start + i // 4 * (PANEL * 4) + i % 4] = value
-            total += value
-        vector = (panel * (PANEL // LANES) + lane // LANES) * 3 * LANES + lane % LANES
-        entries[vector] = np.int32(-TOKEN_MIDDLE * total).view(np.float32)
-        entries[vector + LANES] = most / LARGEST
+def best_room():
+    """Return how much memory `best_tokens` works in."""
+    return aligned(WEIGHT) + 4 * ROWS * BLOCK
 
 
-@jit
-def best_tokens(states, tokens, scales, types, all_types):
-    """Return the best plain token of each state among `types`, or among all, and its log-probability first.
+@operation()
+def best_tokens(ops, count, bytes_, scales, weight, score, place, special, work):
+    """Find the best plain column of each row; write its log-probability, and those of the special tokens.
 
-    Third come the log-probabilities of the special tokens, which take part in the normaliser.
+    place: where its number is written, counted from the first plain one
     """
-    count, inner = states.shape
-    best, place = np.empty(count, np.float32), np.empty(count, np.int64)
-    special = np.empty((count, SPECIAL), np.float32)
-    padded = (count + PANEL - 1) // PANEL * PANEL
-    # one piece of memory: an array whose address alone is used later would be given back
-    memory = np.zeros(padded * (inner + COLUMN_BYTES), np.uint8)
-    pack_states(states, memory[: padded * inner].view(np.int8), memory[padded * inner :].view(np.float32))
-    linear = np.array([0, padded * inner, inner, padded])
-    rows, row_scales = np.empty((BLOCK, inner), np.uint8), np.empty(BLOCK, np.float32)
-    scores = np.empty((BLOCK, padded), np.float32)
-    highest, where = np.full(padded, np.float32(-np.inf)), np.zeros(padded, np.int32)
-    mass = np.zeros(padded, np.float32)
-    total = SPECIAL + (len(tokens) - SPECIAL if all_types else len(types))
-    for first in range(0, total, BLOCK):
-        size = min(BLOCK, total - first)
-        for row in range(size):
-            index = first + row
-            token = index if all_types or index < SPECIAL else types[index - SPECIAL]
-            for i in range(inner):
-                rows[row, i] = tokens[token, i]
-            row_scales[row] = scales[token]
-        multiply_int8(
-            size, address(rows, 0, 0), rows.strides[0], address(row_scales, 0, 0), row_scales.strides[0],
-            address(memory, 0, 0), linear, address(scores, 0, 0), scores.strides[0],
-        )  # fmt: skip
-        plain = 0
-        if first == 0:
-            plain = SPECIAL
-            for n in range(count):
-                for s in range(SPECIAL):
-                    special[n, s] = scores[s, n]
-        reduce_block(scores, plain, size, first, highest, where, mass)
-    for n in range(count):
-        best[n] = normalised(highest[n], mass[n], special, n)
-        place[n] = where[n] if all_types else types[where[n] - SPECIAL]
-    return best, place, special
-
-
-# In the order that is written: a vector would add otherwise than what is left over behind the last one.
-@cached(numba.njit(nogil=True))
-def normalised(highest, mass, special, n):
-    """Return a node's best score, less its normaliser, which is taken from those of special tokens too."""
-    top = highest
-    for s in range(SPECIAL):
-        top = max(top, special[n, s])
-    total = mass * np.exp(highest - top)
-    for s in range(SPECIAL):
-        total += np.exp(special[n, s] - top)
-    normaliser = np.float32(top + np.log(total))
-    for s in range(SPECIAL):
-        special[n, s] -= normaliser
-    return highest - normaliser
+    inner, columns = long_at(weight + INNER), long_at(weight + COLUMNS)
+    scores = work + aligned(WEIGHT)
+    for first in range(0, count, ROWS):
+        rows = min(ROWS, count - first)
+        for start in range(0, columns, BLOCK):
+            width = min(BLOCK, columns - start)
+            put_long(work + PANELS, long_at(weight + PANELS) + start * inner)
+            put_long(work + COLUMN_ENTRIES, long_at(weight + COLUMN_ENTRIES) + start * COLUMN_BYTES)
+            put_long(work + INNER, inner)
+            put_long(work + COLUMNS, width)
+            linear(ops, rows, bytes_ + inner * first, inner, scales + 4 * first, 4, work, scores, 4 * width)
+            for i in range(rows):
+                row = first + i
+                reduce_row(
+                    scores + 4 * width * i, start, width, score + 4 * row, place + 8 * row,
+                    special + 4 * (SPECIAL + 2) * row,
+                )  # fmt: skip
+        for row in range(first, first + rows):
+            own = special + 4 * (SPECIAL + 2) * row
+            normaliser = single_at(own + 4 * SPECIAL) + np.float32(math.log(single_at(own + 4 * SPECIAL + 4)))
+            put_single(score + 4 * row, single_at(score + 4 * row) - normaliser)
+            put_single(own + 4 * SPECIAL, normaliser)
+            for s in range(SPECIAL):
+                put_single(own + 4 * s, single_at(own + 4 * s) - normaliser)
 
 
 @jit
-def reduce_block(scores, first_row, last_row, start, highest, where, mass):
-    """Update the best and the sum of exp(score - best) of every column by a block of rows."""
-    width = scores.shape[1]
-    before = highest.copy()
-    for row in range(first_row, last_row):
-        for n in range(width):
-            if scores[row, n] > highest[n]:
-                highest[n] = scores[row, n]
-                where[n] = np.int32(start + row)
-    for n in range(width):
-        mass[n] *= exp_single(max(before[n] - highest[n], LOWEST))
-    for row in range(first_row, last_row):
-        for n in range(width):
-            mass[n] += exp_single(max(scores[row, n] - highest[n], LOWEST))
+def reduce_row(scores, start, width, score, place, special):
+    """Update the best column of a row, and behind the special tokens the greatest score and the mass."""
+    top = special + 4 * SPECIAL
+    if start == 0:
+        copy(special, scores, 4 * SPECIAL)
+        put_single(score, LOW)
+        put_long(place, 0)
+        highest = LOW
+        for s in range(SPECIAL):
+            highest = max(highest, single_at(special + 4 * s))
+        put_single(top, highest)
+        put_single(top + 4, np.float32(0.0))
+    found = _best(scores, SPECIAL if start == 0 else 0, width // LANES)
+    value, before = single_at(scores + 4 * found), single_at(top)
+    if value > single_at(score):
+        put_single(score, value)
+        put_long(place, start + found - SPECIAL)
+    highest = max(before, value)
+    mass = single_at(top + 4) * np.float32(math.exp(before - highest))
+    put_single(top + 4, mass + _exp(scores, -highest, width // LANES))
+    put_single(top, highest)
+
+
+@operation(numba_types.int64)
+def choose_types(ops, ids, count, shortlist, vocabulary, marks, types):
+    """Write the plain tokens that a source makes likely, in rising order; returns how many there are.
+
+    marks: room for a byte for each token, and for seven more
+    """
+    copy(marks, long_at(shortlist + FREQUENT), vocabulary)
+    for i in range(vocabulary, vocabulary + 7):
+        put_byte(marks + i, 0)
+    offsets, candidates = long_at(shortlist + OFFSETS), long_at(shortlist + CANDIDATES)
+    for i in range(count):
+        source = long_at(ids + 8 * i)
+        put_byte(marks + source, 1)
+        for place in range(long_at(offsets + 8 * source), long_at(offsets + 8 * source + 8)):
+            put_byte(marks + int_at(candidates + 4 * place), 1)
+    for token in range(SPECIAL):
+        put_byte(marks + token, 0)
+    found = 0
+    for eight in range(0, vocabulary, 8):
+        if long_at(marks + eight):
+            for token in range(eight, eight + 8):
+                if byte_at(marks + token):
+                    put_long(types + 8 * found, token)
+                    found += 1
+    return found
+
+
+@jit
+def panels_room(width, count):
+    """Return how much memory `pack_types` needs for so many types."""
+    padded = (count + SPECIAL + PANEL - 1) // PANEL * PANEL
+    return aligned(WEIGHT) + aligned(padded * width) + aligned(padded * COLUMN_BYTES) + 16 * padded
+
+
+@operation()
+def pack_types(ops, types, count, width, tokens, entries, weight):
+    """Pack the special tokens and these types as a weight, which is described at the memory's beginning.
+
+    tokens, entries: the rows of all tokens, and the three numbers that belong to each as a column
+    """
+    total = count + SPECIAL
+    padded = (total + PANEL - 1) // PANEL * PANEL
+    panels = weight + aligned(WEIGHT)
+    packed_entries = panels + aligned(padded * width)
+    rows = packed_entries + aligned(padded * COLUMN_BYTES)
+    numbers = rows + 8 * padded
+    for column in range(padded):
+        token = column if column < SPECIAL else 0
+        if SPECIAL <= column < total:
+            token = long_at(types + 8 * (column - SPECIAL))
+        put_long(rows + 8 * column, tokens + width * token)
+        put_long(numbers + 8 * column, entries + COLUMN_BYTES * token)
+    gather_panels(ops, padded, width, rows, numbers, total, panels, packed_entries)
+    put_long(weight + PANELS, panels)
+    put_long(weight + COLUMN_ENTRIES, packed_entries)
+    put_long(weight + INNER, width)
+    put_long(weight + COLUMNS, padded)

@@ -2,92 +2,50 @@
 
 import numpy as np
 
-from pcfgnat.grammar.kernels.exponential import exp_single, log_rough
-from pcfgnat.runtimes.native.kernels.attention import transpose
-from pcfgnat.runtimes.native.kernels.products import address, jit, multiply, multiply_int8, whole_vectors
-from pcfgnat.runtimes.native.kernels.rows import LOWEST, largest_of, softmax
+from pcfgnat.runtimes.native.kernels.memory import (
+    aligned,
+    clear,
+    copy,
+    long_at,
+    put_single,
+    single_at,
+)
+from pcfgnat.runtimes.native.kernels.operations import operation
+from pcfgnat.runtimes.native.kernels.products import (
+    COLUMNS,
+    LANES,
+    jit,
+    linear,
+    multiply,
+    transpose,
+    whole_vectors,
+)
+from pcfgnat.runtimes.native.kernels.row_code import HIDDEN
+from pcfgnat.runtimes.native.kernels.rows import CODE
 
-VECTOR = 16
-LOW = np.float32(-1e30)  # of a rule that does not exist
+_pair, _hide, _exp, _add, _log = CODE.pair, CODE.hide, CODE.exp, CODE.add, CODE.log
+_softmax, _sum = CODE.softmax, CODE.sum
+LOW = np.float32(HIDDEN)
 LEAST = np.float32(1e-37)  # of a probability, so that no rule that exists becomes impossible
+ONE = np.float32(1.0)
 
 
-@jit
-def vectors(bytes_, scales, first, count, step, packed, linear, positions, out):
-    """Write vectors of every `step`-th of some nodes in their roles: from a state, and from a position."""
-    multiply_int8(
-        count,
-        address(bytes_, first, 0),
-        bytes_.strides[0] * step,
-        address(scales, first, 0),
-        4 * step,
-        packed,
-        linear,
-        address(out, 0, 0),
-        out.strides[0],
-    )
+@operation()
+def node_vectors(ops, count, rows, row_stride, scales, scale_stride, weight, positions, out):
+    """Write vectors of some nodes in their roles: from a state, and from a position; both are padded."""
+    columns = long_at(weight + COLUMNS)
+    linear(ops, count, rows, row_stride, scales, scale_stride, weight, out, 4 * columns)
     for row in range(count):
-        for i in range(positions.shape[1]):
-            out[row, i] += positions[row, i]
+        own = out + 4 * columns * row
+        _sum(own, positions + 4 * columns * row, own, columns // LANES)
 
 
 @jit
-def gates(rows, count, column, heads, gated):
-    """Return how much each head counts for each of some nodes."""
-    share = np.full((count, heads), np.float32(1.0 / heads), np.float32)
-    if gated:
-        for row in range(count):
-            for h in range(heads):
-                share[row, h] = rows[row, column + h]
-            softmax(share, row, np.int64(0), heads, np.float32(1.0))
-    return share
-
-
-@jit
-def logs(total, row, first, last, out, a, j):
-    """Write the logarithms of some probabilities of a row."""
-    start = first // VECTOR * VECTOR
-    for c in range(start, total.shape[1]):
-        total[row, c] = np.float32(log_rough(np.float64(max(total[row, c], LEAST))))
-    for c in range(first, last):
-        out[a, j, c] = total[row, c]
-
-
-@jit
-def chain_rules(on_chain, left, width, nodes, block, heads, gated, out):
-    """Write the scores of all rules of the main chain.
-
-    on_chain: vectors of main-chain nodes as parents and as right children, and their gates
-    left:     vectors of nodes off the chain as left children, that of ε first
-    """
-    head, padded = width // heads, whole_vectors(nodes)
-    both, right = np.empty((nodes * block, head), np.float32), np.zeros((head, padded), np.float32)
-    scores, total = (
-        np.empty((nodes * block, padded), np.float32),
-        np.zeros((nodes * block, padded), np.float32),
-    )
-    own = np.empty(nodes * block, np.float32)
-    share = gates(on_chain, nodes, 2 * width, heads, gated)
+def write_share(vector, heads, gate, share):
+    """Write how much each head counts for a node, to a row of whole vectors; `gate` 0: all alike."""
     for h in range(heads):
-        for a in range(nodes):
-            for j in range(block):
-                place, row = left_place(a, j, block), a * block + j
-                product = np.float32(0.0)
-                for e in range(head):
-                    q, k = on_chain[a, h * head + e], left[place, h * head + e]
-                    both[row, e] = q + k
-                    product += q * k
-                own[row] = product
-        transpose(on_chain, (0, nodes), width + h * head, right)
-        multiply(
-            nodes * block, head, padded, address(both, 0, 0), both.strides[0], address(right, 0, 0),
-            right.strides[0], address(scores, 0, 0), scores.strides[0],
-        )  # fmt: skip
-        for a in range(nodes - 1):
-            add_head(scores, own, a, 1 if a == 0 else block, block, nodes, share[a, h], total)
-    for a in range(nodes - 1):
-        for j in range(1 if a == 0 else block):
-            logs(total, a * block + j, a + 1, nodes, out, a, j)
+        put_single(share + 4 * h, single_at(vector + gate + 4 * h) if gate else np.float32(0.0))
+    _softmax(share, heads, whole_vectors(heads) // LANES, ONE)
 
 
 @jit
@@ -97,82 +55,124 @@ def left_place(a, j, block):
 
 
 @jit
-def add_head(scores, own, a, lefts, block, nodes, share, total):
+def rules_layout(width, heads, nodes, block):
+    """Return where things lie in the memory that rules are scored in, and how large it is."""
+    padded, rows = whole_vectors(nodes), nodes * block
+    both = aligned(4 * width * padded)
+    scores = both + aligned(4 * (width // heads) * rows)
+    total = scores + aligned(4 * padded * rows)
+    own = total + aligned(4 * padded * rows)
+    share = own + aligned(4 * rows)
+    return both, scores, total, own, share, share + aligned(4 * whole_vectors(heads) * nodes)
+
+
+@operation()
+def score_rules(
+    ops, width, heads, gated, nodes, block, parents, parent_stride, left, left_stride, out, longest, work
+):  # fmt: skip
+    """Write the scores of all rules of a main chain, or of all transitions of a graph.
+
+    parents: vectors of nodes as parents and as right children, and their gates; room for whole vectors
+    left:    vectors of nodes off the chain as left children, that of ε first; 0: a graph, which has none
+    out:     a table `[longest, block, longest]`, of which only what is a rule is written
+    """
+    head, padded = width // heads, whole_vectors(nodes)
+    both, scores, total, own, share, _ = rules_layout(width, heads, nodes, block)
+    right, both, scores, total = work, work + both, work + scores, work + total
+    own, share, row, shared = work + own, work + share, 4 * padded, 4 * whole_vectors(heads)
+    transpose(ops, nodes, width, parents + 4 * width, parent_stride, right, row)
+    clear(total, row * nodes * block)
+    for a in range(nodes):
+        write_share(parents + parent_stride * a, heads, 8 * width if gated else 0, share + shared * a)
+    for h in range(heads):
+        rows, row_stride = parents + 4 * h * head, parent_stride
+        if left:
+            rows, row_stride = both, 4 * head
+            for a in range(nodes - 1):
+                query = parents + parent_stride * a + 4 * h * head
+                for j in range(block):
+                    child = left + left_stride * left_place(a, j, block) + 4 * h * head
+                    place = a * block + j
+                    product = _pair(query, child, both + 4 * head * place, head // LANES)
+                    put_single(own + 4 * place, product)
+        multiply(
+            ops, (nodes - 1) * block, head, padded, rows, row_stride, right + h * head * row, row, scores, row
+        )
+        for a in range(nodes - 1):
+            add_head(
+                scores + row * a * block, own + 4 * a * block if left else 0, a, nodes,
+                1 if a == 0 else block, padded, single_at(share + shared * a + 4 * h),
+                total + row * a * block,
+            )  # fmt: skip
+    for a in range(nodes - 1):
+        for j in range(1 if a == 0 else block):
+            source, start = total + row * (a * block + j), (a + 1) // LANES
+            _log(source + 4 * LANES * start, LEAST, padded // LANES - start)
+            target = out + 4 * longest * (a * block + j)
+            copy(target + 4 * (a + 1), source + 4 * (a + 1), 4 * (nodes - a - 1))
+
+
+@jit
+def add_head(scores, own, a, nodes, lefts, padded, share, total):
     """Add one head's probabilities of the rules of a node, normalised over all of its pairs of children.
 
     Whole vectors are looked at: what stands in them beside right children of the node is hidden.
     """
-    first, start, stop = a * block, (a + 1) // VECTOR * VECTOR, scores.shape[1]
-    most = LOW
+    start = (a + 1) // LANES
+    first, steps, row, most, mass = (
+        4 * LANES * start,
+        padded // LANES - start,
+        4 * padded,
+        LOW,
+        np.float32(0.0),
+    )
     for j in range(lefts):
-        for c in range(start, a + 1):
-            scores[first + j, c] = LOW
-        for c in range(nodes, stop):
-            scores[first + j, c] = LOW
-        most = max(most, largest_of(scores, first + j, start, stop) + own[first + j])
-    mass = np.float32(0.0)
+        found = _hide(scores + row * j + first, a - LANES * start, nodes - LANES * start, steps)
+        if own:
+            found += single_at(own + 4 * j)
+        most = max(most, found)
     for j in range(lefts):
-        below = own[first + j] - most
-        for c in range(start, stop):
-            value = exp_single(max(scores[first + j, c] + below, LOWEST))
-            scores[first + j, c] = value
-            mass += value
-    factor = share / mass
+        below = single_at(own + 4 * j) - most if own else -most
+        mass += _exp(scores + row * j + first, below, steps)
     for j in range(lefts):
-        for c in range(start, stop):
-            total[first + j, c] += scores[first + j, c] * factor
+        _add(total + row * j + first, scores + row * j + first, share / mass, steps)
 
 
-@jit
-def transitions(vectors_, nodes, width, heads, gated, out):
-    """Write the scores of all transitions of a graph, from each vertex to later ones."""
-    head, padded = width // heads, whole_vectors(nodes)
-    right = np.zeros((head, padded), np.float32)
-    scores, total = np.empty((nodes, padded), np.float32), np.zeros((nodes, padded), np.float32)
-    own = np.zeros(nodes, np.float32)
-    share = gates(vectors_, nodes, 2 * width, heads, gated)
-    for h in range(heads):
-        transpose(vectors_, (0, nodes), width + h * head, right)
-        multiply(
-            nodes, head, padded, address(vectors_, 0, h * head), vectors_.strides[0], address(right, 0, 0),
-            right.strides[0], address(scores, 0, 0), scores.strides[0],
-        )  # fmt: skip
-        for a in range(nodes - 1):
-            add_head(scores, own, a, 1, 1, nodes, share[a, h], total)
-    for a in range(nodes - 1):
-        logs(total, a, a + 1, nodes, out, a, 0)
-
-
-@jit
-def prefix_rules(others, rules, nodes, block, width, heads, gated, out):
-    """Write the scores of rules inside prefix trees.
+@operation()
+def prefix_rules(
+    ops, width, heads, gated, nodes, block, others, stride, rules, count, out, work
+):  # fmt: skip
+    """Write the scores of rules inside prefix trees to a table `[longest, count]`.
 
     others: vectors of nodes off the chain as left children, parents and right children, and their gates
     rules:  parent, left and right child of each rule as places in a tree; those of a parent stand together
+    work:   room for the shares of heads and the scores of all rules, in whole vectors
     """
-    head = width // heads
-    scores = np.empty((1, len(rules)), np.float32)
+    head, scores = width // heads, work + 4 * whole_vectors(heads)
     for a in range(1, nodes):
-        first = 0
-        while first < len(rules):
-            last = first + 1
-            while last < len(rules) and rules[last, 0] == rules[first, 0]:
+        first, target = 0, out + 4 * count * a
+        while first < count:
+            above, last = long_at(rules + 24 * first), first + 1
+            while last < count and long_at(rules + 24 * last) == above:
                 last += 1
-            parent = left_place(a, rules[first, 0], block)
-            share = gates(others[parent : parent + 1], np.int64(1), 3 * width, heads, gated)
+            parent = others + stride * left_place(a, above, block)
+            write_share(parent, heads, 12 * width if gated else 0, work)
             for r in range(first, last):
-                out[a, r] = np.float32(0.0)
+                put_single(target + 4 * r, np.float32(0.0))
             for h in range(heads):
                 for r in range(first, last):
-                    left, right = left_place(a, rules[r, 1], block), left_place(a, rules[r, 2], block)
-                    total = np.float32(0.0)
+                    left = others + stride * left_place(a, long_at(rules + 24 * r + 8), block)
+                    right = others + stride * left_place(a, long_at(rules + 24 * r + 16), block)
+                    score = np.float32(0.0)
                     for e in range(h * head, (h + 1) * head):
-                        q, k, c = others[parent, width + e], others[left, e], others[right, 2 * width + e]
-                        total += (q + k) * c + q * k
-                    scores[0, r] = total
-                softmax(scores, np.int64(0), first, last, np.float32(1.0))
+                        q, k = single_at(parent + 4 * (width + e)), single_at(left + 4 * e)
+                        score += (q + k) * single_at(right + 4 * (2 * width + e)) + q * k
+                    put_single(scores + 4 * (r - first), score)
+                _softmax(scores, last - first, whole_vectors(last - first) // LANES, ONE)
                 for r in range(first, last):
-                    out[a, r] += scores[0, r] * share[0, h]
-            for r in range(first, last):
-                out[a, r] = np.float32(log_rough(np.float64(max(out[a, r], LEAST))))
+                    part = single_at(scores + 4 * (r - first)) * single_at(work + 4 * h)
+                    put_single(target + 4 * r, single_at(target + 4 * r) + part)
             first = last
+        for r in range(count):
+            place = target + 4 * r
+            put_single(place, np.float32(np.log(max(single_at(place), LEAST))))
