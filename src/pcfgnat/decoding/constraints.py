@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,7 +68,8 @@ class Constraints:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is asked of any translation."""
-        return replace(self, strict=False) == NOTHING
+        asked = (self.require, self.forbid, self.prefix, self.glossary, self.max_characters)
+        return not any(asked)
 
     def clauses(self, source: str) -> tuple[Clause, ...]:
         """Return what is asked of the translation of a source, the most important first."""

@@ -10,10 +10,10 @@ from jaxtyping import Float, Int64
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.stepwise import FIRST, LAST, token_table
 from pcfgnat.decoding.structured import LimitedGroup, limited_grammars
-from pcfgnat.decoding.verify import Verified, reading_limits, started, verified
+from pcfgnat.decoding.verify import reading_limits, verified
 from pcfgnat.grammar.decoding import Grammars
-from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.runtimes.base import Drafts, Sources, Stepper
+from pcfgnat.grammar.search import Hypothesis, Verified
+from pcfgnat.runtimes.base import Drafts, Sources, Stepper, Verifying
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ class Rescore(Strategy):
             count = max(self.size, request.results)
             found = _ranked(found, groups, reader.start(), request.length_penalty, count)
         if self.verify:
-            sentences = started(groups, reading_limits(runtime, sources, request), request)
-            found = list(map(Candidates.beside, found, verified(sentences, reader.start(), 1.0)))
+            limits, how = reading_limits(runtime, sources, request), Verifying(request.length_penalty, 0.0)
+            found = list(map(Candidates.beside, found, verified(reader, groups, limits, how)))
         return found
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int64
 
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.grammar.search import Hypothesis
-from pcfgnat.runtimes.base import NextTokens, Sources, Stepper, Steps
+from pcfgnat.runtimes.base import GreedyWriter, NextTokens, Sources, Stepper, Steps, offers
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 FIRST, LAST = SPECIAL_TOKENS.bos, SPECIAL_TOKENS.eos
@@ -162,6 +162,13 @@ class GreedySteps(Stepwise):
     """The most probable token in each step: a beam of one."""
 
     name = "greedy"
+
+    def decode(self, runtime: Steps, sources: Sources, request: Request) -> list[list[Hypothesis]]:
+        """Return the one translation of each sentence."""
+        if not offers(runtime, GreedyWriter) or not sources:
+            return super().decode(runtime, sources, request)
+        limits = length_limits(runtime.max_target_length, sources, request)
+        return [[_hypothesis(Finished(*found))] for found in runtime.write_greedily(sources, limits)]
 
     def width(self) -> int:
         """Return 1: nothing is compared with the best."""

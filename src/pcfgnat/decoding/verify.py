@@ -11,15 +11,25 @@ from jaxtyping import Int64
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.stepwise import FIRST, LAST, length_limits
 from pcfgnat.decoding.structured import LimitedGroup, limited_grammars
-from pcfgnat.grammar.search import Hypothesis, Round
-from pcfgnat.runtimes.base import Drafts, Reading, Sources, Stepper
+from pcfgnat.grammar.search import Hypothesis, Round, Verified
+from pcfgnat.runtimes.base import (
+    Drafts,
+    DraftsReader,
+    DraftsVerifier,
+    Limits,
+    Reading,
+    Sources,
+    Stepper,
+    Verifying,
+    offers,
+)
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
     from pcfgnat.grammar.drafts import Draft
 
 
-class Verified:
+class Verification:
     """A translation in progress: its lattice with what is verified, its log-probability, and its rounds.
 
     size: number of tokens of the current draft, eos included
@@ -29,7 +39,7 @@ class Verified:
         self.index, self.limit, self.draft = index, limit, draft
         self.score, self.size, self.done = 0.0, 1, False
         self._rounds: list[Round] = []
-        self._read: list[tuple[int, float]] = []  # what was verified before each draft, and the score of both
+        self._read: list[tuple[int, float]] = []
 
     def propose(self) -> int:
         """Take the lattice's best continuation as far as the limit allows; return its number of tokens."""
@@ -50,26 +60,13 @@ class Verified:
         accepted, token, score, whole = self.draft.judge(read, following, row, self.size, slack)
         self._read.append((given, self.score + whole))
         self.score += score
-        if not self.score > -math.inf:
-            raise ValueError(f"sentence {self.index} has no hypothesis whose probability is a number above 0")
         self._rounds.append(Round(words, accepted))
-        self.done = token == LAST
+        self.done = token == LAST or not self.score > -math.inf
 
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """The tokens that have been verified."""
-        return tuple(self.draft.tokens[: self.draft.given].tolist())
-
-    def result(self) -> Hypothesis:
+    def result(self) -> Verified:
         """Return the whole sentence."""
-        ids = self.ids
-        return Hypothesis(ids, self.score, tuple(range(len(ids))), rounds=tuple(self._rounds))
-
-    def sentences(self) -> dict[tuple[int, ...], float]:
-        """Return all sentences that were read, the result first, and the log-probability of each."""
-        ids = self.ids
-        drafted = zip(self._read, self._rounds, strict=True)
-        return {ids: self.score} | {(*ids[:given], *own.draft): score for (given, score), own in drafted}
+        ids = tuple(self.draft.tokens[: self.draft.given].tolist())
+        return Verified(ids, self.score, tuple(self._rounds), tuple(self._read))
 
 
 @dataclass(frozen=True)
@@ -99,8 +96,13 @@ class Verify(Strategy):
             return []
         reader, limits = runtime.read_drafts(sources), reading_limits(runtime, sources, request)
         groups = limited_grammars(reader.grammars(), sources, replace(request, max_length=limits))
-        sentences = started(groups, limits, request)
-        return [[one.result()] for one in verified(sentences, reader.start(), self.tolerance)]
+        how = Verifying(request.length_penalty, -math.log(self.tolerance))
+        return [[hypothesis(found)] for found in verified(reader, groups, limits, how)]
+
+
+def hypothesis(found: Verified) -> Hypothesis:
+    """Return what was verified with its rounds."""
+    return Hypothesis(found.ids, found.score, tuple(range(len(found.ids))), rounds=found.rounds)
 
 
 def reading_limits(runtime: Drafts, sources: Sources, request: Request) -> tuple[int, ...]:
@@ -108,21 +110,42 @@ def reading_limits(runtime: Drafts, sources: Sources, request: Request) -> tuple
     return tuple(length_limits(runtime.max_target_length, sources, request))
 
 
-def started(groups: Iterable[LimitedGroup], limits: Sequence[int], request: Request) -> list[Verified]:
+def verified(
+    reader: DraftsReader, groups: Iterable[LimitedGroup], limits: Sequence[int], how: Verifying
+) -> list[Verified]:
+    """Draft and read until all sentences have ended; return them in order."""
+    if offers(reader, DraftsVerifier):
+        found = {
+            index: reader.verify(index, grammars, place, Limits(longest[place], limits[index]), how)
+            for group, grammars, longest in groups
+            for place, index in enumerate(group)
+        }
+        results = [found[index] for index in range(len(found))]
+    else:
+        results = _in_rounds(_started(groups, limits, how.length_penalty), reader.start(), how.slack)
+    for index, result in enumerate(results):
+        if not result.score > -math.inf:
+            raise ValueError(f"sentence {index} has no hypothesis whose probability is a number above 0")
+    return results
+
+
+def _started(
+    groups: Iterable[LimitedGroup], limits: Sequence[int], length_penalty: float
+) -> list[Verification]:
     """Return all sentences, in order, before the first round."""
     from pcfgnat.grammar.drafts import DraftSettings, start_drafts  # numba takes a moment
 
-    settings, found = DraftSettings(request.length_penalty, SPECIAL_TOKENS), dict[int, Verified]()
+    settings, found = DraftSettings(length_penalty, SPECIAL_TOKENS), dict[int, Verification]()
     for group, grammars, longest in groups:
         drafts = start_drafts(grammars, longest, [limits[index] for index in group], settings)
         for index, draft in zip(group, drafts, strict=True):
-            found[index] = Verified(index, limits[index], draft)
+            found[index] = Verification(index, limits[index], draft)
     return [found[index] for index in range(len(found))]
 
 
-def verified(sentences: list[Verified], stepper: Stepper, tolerance: float) -> list[Verified]:
-    """Draft and read until all sentences have ended."""
-    rows, slack = sentences, -math.log(tolerance)
+def _in_rounds(sentences: list[Verification], stepper: Stepper, slack: float) -> list[Verified]:
+    """Draft and read, all sentences at a time."""
+    rows = sentences
     while rows:
         tokens, following = _texts(rows)
         kept = np.array([row.draft.given - 1 for row in rows], dtype=np.int64)
@@ -133,10 +156,10 @@ def verified(sentences: list[Verified], stepper: Stepper, tolerance: float) -> l
         if going and len(going) < len(rows):
             stepper.select(np.array(going, dtype=np.int64))
         rows = [rows[number] for number in going]
-    return sentences
+    return [sentence.result() for sentence in sentences]
 
 
-def _texts(rows: Sequence[Verified]) -> tuple[Int64[np.ndarray, "B W"], Int64[np.ndarray, "B W"]]:
+def _texts(rows: Sequence[Verification]) -> tuple[Int64[np.ndarray, "B W"], Int64[np.ndarray, "B W"]]:
     """Return what is to be read of each sentence, and what follows it: its next draft."""
     width = max([row.propose() for row in rows])
     if len(rows) == 1:

@@ -1,6 +1,6 @@
 """No word twice in a row, where words may have several tokens: constraints are added as they are violated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import pairwise
 
 from pcfgnat.grammar.automaton import MAX_STATES, Automaton, Phrase, phrase_automaton
@@ -9,11 +9,19 @@ from pcfgnat.grammar.search import Hypothesis
 MAX_ROUNDS = 16
 
 
+class _EveryToken:
+    def __contains__(self, _token: object) -> bool:
+        return True
+
+
+EVERY_TOKEN: Container[int] = _EveryToken()  # every token begins a word
+
+
 class RepeatsRemainError(ValueError):
     """A search that was given up before repeats were gone."""
 
 
-def repeated_words(ids: Sequence[int], starts: frozenset[int]) -> list[Phrase]:
+def repeated_words(ids: Sequence[int], starts: Container[int]) -> list[Phrase]:
     """Return each word, as its tokens, that the next word begins with.
 
     A word goes from a token of `starts` to the one before the next; tokens before the first are no word.
@@ -25,7 +33,7 @@ def repeated_words(ids: Sequence[int], starts: frozenset[int]) -> list[Phrase]:
 
 def best_without_repeats(
     search: Callable[[Automaton], Hypothesis | None],
-    starts: frozenset[int],
+    starts: Container[int],
     required: Sequence[Phrase] = (),
     forbidden: Sequence[Phrase] = (),
     max_rounds: int = MAX_ROUNDS,

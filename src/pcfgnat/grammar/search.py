@@ -73,6 +73,25 @@ class Round:
 
 
 @dataclass(frozen=True)
+class Verified:
+    """What a model wrote that read drafts of another: its ids, their log-probability, and the rounds it took.
+
+    read: of each round, how many tokens had been verified before, and the log-probability of these and of the
+          whole draft
+    """
+
+    ids: tuple[int, ...]
+    score: float
+    rounds: tuple[Round, ...]
+    read: tuple[tuple[int, float], ...]
+
+    def sentences(self) -> dict[tuple[int, ...], float]:
+        """Return all sentences that were read, the result first, and the log-probability of each."""
+        drafted = zip(self.read, self.rounds, strict=True)
+        return {self.ids: self.score} | {(*self.ids[:n], *own.draft): score for (n, score), own in drafted}
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """A decoded sentence: its ids, the log-probability of it with its structure, and that structure.
 

@@ -5,16 +5,26 @@ A runtime offers one of the protocols below, and from that follows how it can be
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from pcfgnat.grammar.canvas import Framing
 from pcfgnat.grammar.decoding import Emissions, Grammars
-from pcfgnat.grammar.search import Hypothesis
+from pcfgnat.grammar.search import Hypothesis, Verified
 
 Sources = Sequence[Sequence[int]]
+Offered = TypeVar("Offered")
+_KNOWN: dict[tuple[type, type], bool] = {}
+
+
+def offers(thing: object, protocol: type[Offered]) -> TypeGuard[Offered]:
+    """Return whether something offers a protocol; asked once for each class, since that is slow."""
+    key = (type(thing), protocol)
+    if key not in _KNOWN:
+        _KNOWN[key] = isinstance(thing, protocol)
+    return _KNOWN[key]
 
 
 @runtime_checkable
@@ -274,6 +284,42 @@ class DraftsReader(Protocol):
 
     def start(self) -> Stepper:
         """Return the reader of all sources; nothing has been read of their translations."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The greatest length of a draft, and of what is verified."""
+
+    draft: int
+    verified: int
+
+
+@dataclass(frozen=True)
+class Verifying:
+    """How drafts are verified.
+
+    length_penalty: drafts of different lengths are compared by `score / L^β`
+    slack:          by how much a drafted token may be worse than the best one
+    """
+
+    length_penalty: float
+    slack: float
+
+
+@runtime_checkable
+class DraftsVerifier(DraftsReader, Protocol):
+    """The same, where all rounds of a sentence are one call."""
+
+    def verify(self, index: int, grammars: Grammars, place: int, limits: Limits, how: Verifying) -> Verified:
+        """Draft and read until source `index`, whose grammar is `grammars[place]`, has been translated."""
+
+
+@runtime_checkable
+class GreedyWriter(Steps, Protocol):
+    """The same, where a whole sentence is one call."""
+
+    def write_greedily(self, sources: Sources, limits: Sequence[int]) -> list[tuple[tuple[int, ...], float]]:
+        """Return the most probable token after the other of each source, and the log-probability of all."""
 
 
 @runtime_checkable

@@ -10,8 +10,10 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 def composed(text: str) -> str:
     """Return a text of composed characters (NFC), with single spaces."""
+    if text.isascii():
+        return " ".join(text.split())
     whole = SURROGATE.sub("\ufffd", text)  # what is no character at all sentencepiece does not take
-    if len(whole) > STREAM_SAFE_FROM and not whole.isascii():
+    if len(whole) > STREAM_SAFE_FROM:
         whole = _stream_safe(whole)
     return " ".join(unicodedata.normalize("NFC", whole).split())
 

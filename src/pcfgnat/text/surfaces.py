@@ -60,6 +60,11 @@ class Surfaces:
         return frozenset("".join(self.texts))
 
     @cached_property
+    def has_bytes(self) -> bool:
+        """Whether what has no character of its own is written in bytes."""
+        return any("\udc80" <= character <= "\udcff" for character in self.characters)
+
+    @cached_property
     def trie(self) -> TextTrie:
         """All texts as a tree of characters."""
         return TextTrie.of(self.texts)

@@ -33,6 +33,8 @@ def unknown_note(texts: Sequence[str], ids: Sequence[Sequence[int]], surfaces: S
 
     Characters that can only be written as bytes are unknown as well.
     """
+    if not surfaces.has_bytes and not any(SPECIAL_TOKENS.unk in row for row in ids):
+        return None
     characters = "".join(unicodedata.normalize("NFC", "".join(text.split())) for text in texts)
     tokens = [token for row in ids for token in row[1:-1]]
     if SPECIAL_TOKENS.unk not in tokens and surfaces.characters.issuperset(characters):

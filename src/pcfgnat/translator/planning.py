@@ -15,6 +15,8 @@ from pcfgnat.translator.splitting import Extent, split_to_fit
 from pcfgnat.translator.translation import Candidate, Translation
 from pcfgnat.translator.units import Unit
 
+NO_EXTENT = Extent(0, 0, 0)
+
 
 @dataclass(frozen=True)
 class Planner:
@@ -27,7 +29,8 @@ class Planner:
     def units(self, sentence: str) -> list[Unit]:
         """Return the pieces of a sentence, none if it is empty."""
         ids = self.tokenizer.encode(sentence)
-        if Extent.of(sentence, ids).room > self.limit:
+        fits = Extent.surely_fits(sentence, ids, self.limit)
+        if not fits and Extent.of(sentence, ids).room > self.limit:
             pieces = split_to_fit(sentence, self.tokenizer, self.limit)
             return list(map(Unit, pieces, self.tokenizer.encode_all(pieces)))
         return [Unit(sentence, ids)] if len(ids) > 2 else []
@@ -38,7 +41,7 @@ class Planner:
 
     def plain(self, text: str) -> "Job":
         """Return the pieces of a text."""
-        units, gaps, longest = list[Unit](), list[str](), Extent(0, 0, 0)
+        units, gaps, longest = list[Unit](), list[str](), NO_EXTENT
         for sentence, gap in self.sentences(text):
             if own := self.units(sentence):
                 units += own
@@ -50,7 +53,7 @@ class Planner:
 
     def html(self, text: str) -> "Job":
         """Return the pieces of the passages of an HTML document."""
-        parts, units, longest = list[str | _Spans](), list[Unit](), Extent(0, 0, 0)
+        parts, units, longest = list[str | _Spans](), list[Unit](), NO_EXTENT
         for part in passages_of(text):
             if isinstance(part, str):
                 parts.append(part)
@@ -69,8 +72,8 @@ class Planner:
         return Job(text, units, [" "] * len(units), longest, tuple(parts))
 
     def _extent(self, sentence: str, units: Sequence[Unit]) -> Extent:
-        ids = units[0].ids if len(units) == 1 else self.tokenizer.encode(sentence)
-        return Extent.of(sentence, ids)
+        """Return the extent of a sentence that was cut; of no other does anybody ask."""
+        return Extent.of(sentence, self.tokenizer.encode(sentence)) if len(units) > 1 else NO_EXTENT
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Job:
     """A text to translate.
 
     gaps:     what stands behind each of its pieces
-    longest:  the extent of its longest sentence
+    longest:  the extent of the longest sentence that was cut
     document: of HTML, what the text consists of
     """
 

@@ -37,6 +37,11 @@ class Extent:
         characters = sum(map(len, text.split()))
         return cls(max(len(ids), 2 + -(-characters // CHARACTERS_PER_TOKEN)), len(ids), characters)
 
+    @staticmethod
+    def surely_fits(text: str, ids: Sequence[int], limit: int) -> bool:
+        """Return whether a text takes no more than the limit, as far as can be seen without measuring it."""
+        return len(ids) <= limit and len(text) <= (limit - 2) * CHARACTERS_PER_TOKEN
+
     def too_long_for(self, limit: int) -> str:
         """Return why a text is cut that has more room than a model's limit."""
         if self.tokens > limit:

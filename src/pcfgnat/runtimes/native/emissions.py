@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int64, UInt8
 
+from pcfgnat.runtimes.native.kernels.looking import columns_of, leading_tokens
 from pcfgnat.runtimes.native.output import NativeOutput
 from pcfgnat.runtimes.output import SPECIAL, Best, Emissions
 
@@ -31,11 +32,20 @@ class Drafted(NamedTuple):
     token: Int64[np.ndarray, "B M"]
 
 
-@dataclass(frozen=True)
+class Rows(NamedTuple):
+    """The nodes of one sentence."""
+
+    bytes: UInt8[np.ndarray, "M D"]
+    scales: Float32[np.ndarray, "M"]
+    special: Float32[np.ndarray, "M 6"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NativeEmissions(Emissions):
     """Best tokens that are known already."""
 
-    drafted: Drafted | None = None
+    output: NativeOutput
+    drafted: Drafted
 
     @classmethod
     def of(
@@ -46,16 +56,50 @@ class NativeEmissions(Emissions):
         if bounds[-1] > 0:
             types = [drafted.types[begin:end] for begin, end in pairwise(bounds)]
         lengths = drafted.spans[:, 1] - drafted.spans[:, 0]
-        return cls(output, by_sentence(states, drafted.spans), lengths, first, types, None, drafted)
+        rows = by_sentence(states, drafted.spans)
+        return cls(output, rows, lengths, first, types, output=output, drafted=drafted)
 
     def everywhere(self) -> tuple[Float32[np.ndarray, "B M"], Int64[np.ndarray, "B M"]]:
         """Return score and token of every node; -inf where there is none."""
-        assert self.drafted is not None
         return self.drafted.score, self.drafted.token
+
+    def leading(self, index: int, count: int) -> Int64[np.ndarray, "M k"]:
+        """Return the best tokens that every node of a sentence may emit, best first."""
+        types = self.chosen(index)
+        own, output = self.nodes(index), self.output
+        most = len(types) if len(types) else len(output.tokens) - SPECIAL
+        rows = np.empty((len(own.scales), min(count, most)), np.int64)
+        leading_tokens(output.operations, output.all_or_some(types), own.bytes, own.scales, types, rows)
+        for node, special in self._ends(index):
+            rows[node, 0] = special
+        return self._padded(rows, 0.0)
+
+    def columns(self, index: int, tokens: Int64[np.ndarray, "T"]) -> Float32[np.ndarray, "M T"]:
+        """Return log-probabilities of some tokens at every node of a sentence, allowed or not."""
+        own, output = self.nodes(index), self.output
+        found = columns_of(output.operations, output.model, tokens, own.bytes, own.scales, own.special)[
+            :, : len(tokens)
+        ]
+        found[: self.first] = -np.inf
+        return self._padded(found, -np.inf)
+
+    def chosen(self, index: int) -> Int64[np.ndarray, "K"]:
+        """Return the shortlist of a sentence; empty, if all tokens are looked at."""
+        return self.drafted.types[self.drafted.bounds[index] : self.drafted.bounds[index + 1]]
+
+    def nodes(self, index: int) -> "Rows":
+        """Return the nodes of a sentence."""
+        drafted = self.drafted
+        own = slice(*drafted.spans[index].tolist())
+        return Rows(drafted.bytes[own], drafted.scales[own], drafted.special[own])
+
+    def _padded(self, rows: np.ndarray, filler: float) -> np.ndarray:
+        """Return the rows of a sentence's nodes with as many more as the longest of the batch has."""
+        more = (self.drafted.score.shape[1] - len(rows), rows.shape[1])
+        return np.concatenate([rows, np.full(more, filler, rows.dtype)]) if more[0] else rows
 
     @cached_property
     def _plain_everywhere(self) -> list[Best]:
-        assert self.drafted is not None
         drafted, first = self.drafted, self.first
         parts = [slice(begin + first, end) for begin, end in drafted.spans.tolist()]
         return [Best(drafted.row_score[p], drafted.row_token[p], drafted.special[p, :SPECIAL]) for p in parts]

@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float32
 
 from pcfgnat.grammar.decoding import Grammars
-from pcfgnat.runtimes.base import Sources
+from pcfgnat.grammar.search import Verified
+from pcfgnat.runtimes.base import Limits, Sources, Verifying
 from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import names
 from pcfgnat.runtimes.native.base import Encoded
 from pcfgnat.runtimes.native.steps import NativeStepper, TokenReader
 from pcfgnat.runtimes.native.tables import NativeTables
+from pcfgnat.runtimes.native.verified import verified_draft
 
 
 class NativeHybrid(NativeTables):
@@ -32,6 +36,12 @@ class NativeHybrid(NativeTables):
         """Encode sources."""
         self.check(sources)
         return NativeStepper(self.reader, self.encode(sources), self.token_choices(sources))
+
+    def write_greedily(self, sources: Sources, limits: Sequence[int]) -> list[tuple[tuple[int, ...], float]]:
+        """Return the most probable token after the other of each source, and the log-probability of all."""
+        self.check(sources)
+        encoded = self.encode(sources)
+        return self.reader.write_greedily(encoded, limits, self.most_types(encoded))
 
     def read_drafts(self, sources: Sources) -> "NativeDraftsReader":
         """Encode sources, those of similar length together."""
@@ -56,8 +66,18 @@ class NativeDraftsReader:
 
     def start(self) -> NativeStepper:
         """Return the reader of all sources."""
-        return NativeStepper(self.runtime.reader, self._together(), self.runtime.token_choices(self.sources))
+        return NativeStepper(self.runtime.reader, self._together, self.runtime.token_choices(self.sources))
 
+    def verify(self, index: int, grammars: Grammars, place: int, limits: Limits, how: Verifying) -> Verified:
+        """Draft and read until a source has been translated."""
+        span = self._together.spans[index : index + 1]
+        return verified_draft(self.runtime.reader, self._memory, span, grammars, place, limits, how)
+
+    @cached_property
+    def _memory(self) -> Float32[np.ndarray, "source_rows K"]:
+        return self.runtime.reader.memory(self._together)
+
+    @cached_property
     def _together(self) -> Encoded:
         """Return the states of all sources, whose spans are in their own order."""
         if len(self.encoded) == 1 and len(self.sources) == 1:

@@ -25,13 +25,24 @@ class NativeOutput(OutputLayer):
 
     def best(self, rows: Float32[np.ndarray, "R D"], types: Int64[np.ndarray, "K"] | None) -> Best:
         """Look at all types, or at these only, which must not be special."""
-        model = self._of_all if types is None else self.model
         chosen = NO_TYPES if types is None else types
         count = len(rows)
         score, token = np.empty(count, np.float32), np.empty(count, np.int64)
         special = np.empty((count, SPECIAL_COLUMNS), np.float32)
-        best_of_rows(self.operations, model, np.ascontiguousarray(rows), chosen, score, token, special)
+        best_of_rows(
+            self.operations,
+            self.all_or_some(chosen),
+            np.ascontiguousarray(rows),
+            chosen,
+            score,
+            token,
+            special,
+        )
         return Best(score, token, special[:, :SPECIAL])
+
+    def all_or_some(self, types: Int64[np.ndarray, "K"]) -> Int64[np.ndarray, "_"]:
+        """Return the model as kernels need it that look at some types, or at all if there are none."""
+        return self.model if len(types) else self._of_all
 
     @cached_property
     def _of_all(self) -> Int64[np.ndarray, "_"]:

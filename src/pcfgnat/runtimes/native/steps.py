@@ -1,5 +1,7 @@
 """Autoregressive networks on the kernels: the encoder runs once, the decoder reads several tokens a call."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
@@ -9,8 +11,9 @@ from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import names
 from pcfgnat.runtimes.native.base import Encoded, NativeRuntime, Spans, spans_of
 from pcfgnat.runtimes.native.kernels import model as m
-from pcfgnat.runtimes.native.kernels.reading import read_tokens, remembered
+from pcfgnat.runtimes.native.kernels.reading import read_tokens, remembered, write_greedily
 from pcfgnat.runtimes.stepper import FIRST_CAPACITY, ArrayStepper
+from pcfgnat.text.special import SPECIAL_TOKENS
 
 EVERYTHING = np.zeros((0, 0, 0), np.bool_)  # nothing is hidden
 
@@ -20,7 +23,7 @@ class TokenReader:
 
     def __init__(self, runtime: NativeRuntime, positions: str, limit: int, prefix: str) -> None:
         size, layers, weights = runtime.size, runtime.size.layers_reader, runtime.weights
-        self.output, self.limit = runtime.output, limit
+        self.output, self.limit, self.width = runtime.output, limit, size.width
         self.columns = 2 * size.width * layers
         self.operations, self.model = runtime.operations, runtime.model
         runtime.enter(
@@ -33,6 +36,20 @@ class TokenReader:
         """Return keys and values of encoded sources, with room behind them."""
         found: np.ndarray = remembered(self.operations, self.model, encoded.bytes, encoded.scales)
         return found
+
+    def write_greedily(
+        self, encoded: Encoded, limits: Sequence[int], most_types: int
+    ) -> list[tuple[tuple[int, ...], float]]:
+        """Return the most probable token after the other of each source, and the log-probability of all."""
+        batch = len(encoded.spans)
+        tokens, lengths = np.full((batch, max(limits)), SPECIAL_TOKENS.bos), np.empty(batch, np.int64)
+        scores, bounds = np.empty(batch), np.empty(batch + 1, np.int64)
+        write_greedily(
+            self.operations, self.model, encoded.bytes, encoded.scales, encoded.ids, encoded.spans,
+            np.array(limits), np.empty(most_types, np.int64), bounds, tokens, lengths, scores,
+        )  # fmt: skip
+        rows = zip(tokens.tolist(), lengths.tolist(), scores.tolist(), strict=True)
+        return [(tuple(ids[:length]), score) for ids, length, score in rows]
 
 
 class NativeSteps(NativeRuntime):
@@ -51,6 +68,12 @@ class NativeSteps(NativeRuntime):
         """Encode sources."""
         self.check(sources)
         return NativeStepper(self.reader, self.encode(sources), self.token_choices(sources))
+
+    def write_greedily(self, sources: Sources, limits: Sequence[int]) -> list[tuple[tuple[int, ...], float]]:
+        """Return the most probable token after the other of each source, and the log-probability of all."""
+        self.check(sources)
+        encoded = self.encode(sources)
+        return self.reader.write_greedily(encoded, limits, self.most_types(encoded))
 
 
 class NativeStepper(ArrayStepper):
@@ -102,7 +125,9 @@ class NativeStepper(ArrayStepper):
         batch, count = tokens.shape
         starts = np.arange(batch) * self._past.shape[1]
         past_spans: Spans = np.stack([starts, starts + kept + count], axis=1)
-        states, _, _ = read_tokens(
+        rows, width = batch * count, self._reader.width
+        states, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
+        read_tokens(
             self._reader.operations,
             self._reader.model,
             np.ascontiguousarray(tokens).reshape(-1),
@@ -114,6 +139,9 @@ class NativeStepper(ArrayStepper):
             EVERYTHING if visible is None else visible,
             self._memory,
             np.ascontiguousarray(self._spans),
+            states,
+            bytes_,
+            np.empty(rows, np.float32),
         )
         found: np.ndarray = states.reshape(batch, count, -1)
         return found

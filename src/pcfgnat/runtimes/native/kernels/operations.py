@@ -29,7 +29,7 @@ MODULES = {
     "attention": ("attend",),
     "layers": ("feed_forward", "look", "remember", "run_layers"),
     "rules": ("node_vectors", "score_rules", "prefix_rules"),
-    "output": ("best_tokens", "choose_types", "pack_types"),
+    "output": ("best_tokens", "choose_types", "pack_types", "score_tokens"),
 }
 NAMES = tuple(name for names in MODULES.values() for name in names)
 OPTIONS = {"nopython": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}

@@ -48,6 +48,15 @@ FREQUENT, OFFSETS, CANDIDATES, ALWAYS = 0, 8, 16, 24
 
 
 @jit
+def describe(weight, panels, entries, inner, columns):
+    """Describe a weight."""
+    put_long(weight + PANELS, panels)
+    put_long(weight + COLUMN_ENTRIES, entries)
+    put_long(weight + INNER, inner)
+    put_long(weight + COLUMNS, columns)
+
+
+@jit
 def best_room():
     """Return how much memory `best_tokens` works in."""
     return aligned(WEIGHT) + 4 * ROWS * BLOCK
@@ -65,10 +74,8 @@ def best_tokens(ops, count, bytes_, scales, weight, score, place, special, work)
         rows = min(ROWS, count - first)
         for start in range(0, columns, BLOCK):
             width = min(BLOCK, columns - start)
-            put_long(work + PANELS, long_at(weight + PANELS) + start * inner)
-            put_long(work + COLUMN_ENTRIES, long_at(weight + COLUMN_ENTRIES) + start * COLUMN_BYTES)
-            put_long(work + INNER, inner)
-            put_long(work + COLUMNS, width)
+            panels, entries = long_at(weight + PANELS), long_at(weight + COLUMN_ENTRIES)
+            describe(work, panels + start * inner, entries + start * COLUMN_BYTES, inner, width)
             linear(ops, rows, bytes_ + inner * first, inner, scales + 4 * first, 4, work, scores, 4 * width)
             for i in range(rows):
                 row = first + i
@@ -162,7 +169,33 @@ def pack_types(ops, types, count, width, tokens, entries, weight):
         put_long(rows + 8 * column, tokens + width * token)
         put_long(numbers + 8 * column, entries + COLUMN_BYTES * token)
     gather_panels(ops, padded, width, rows, numbers, total, panels, packed_entries)
-    put_long(weight + PANELS, panels)
-    put_long(weight + COLUMN_ENTRIES, packed_entries)
-    put_long(weight + INNER, width)
-    put_long(weight + COLUMNS, padded)
+    describe(weight, panels, packed_entries, width, padded)
+
+
+@operation()
+def score_tokens(
+    ops, wanted, count, width, tokens, entries, rows, bytes_, scales, normalisers, normaliser_stride, out,
+    work,
+):  # fmt: skip
+    """Write the log-probabilities of some tokens for each row, in whole panels of columns.
+
+    normalisers: of each row
+    work:        room as for packing these tokens
+    """
+    padded = (count + PANEL - 1) // PANEL * PANEL
+    panels = work + aligned(WEIGHT)
+    packed_entries = panels + aligned(padded * width)
+    places = packed_entries + aligned(padded * COLUMN_BYTES)
+    numbers = places + 8 * padded
+    for column in range(padded):
+        token = long_at(wanted + 8 * column) if column < count else 0
+        put_long(places + 8 * column, tokens + width * token)
+        put_long(numbers + 8 * column, entries + COLUMN_BYTES * token)
+    gather_panels(ops, padded, width, places, numbers, padded, panels, packed_entries)
+    describe(work, panels, packed_entries, width, padded)
+    linear(ops, rows, bytes_, width, scales, 4, work, out, 4 * padded)
+    for row in range(rows):
+        normaliser = single_at(normalisers + normaliser_stride * row)
+        for column in range(count):
+            place = out + 4 * (padded * row + column)
+            put_single(place, single_at(place) - normaliser)
