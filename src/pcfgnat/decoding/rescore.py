@@ -13,7 +13,15 @@ from pcfgnat.decoding.structured import LimitedGroup, limited_grammars
 from pcfgnat.decoding.verify import reading_limits, verified
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Hypothesis, Verified
-from pcfgnat.runtimes.base import Drafts, Sources, Stepper, Verifying
+from pcfgnat.runtimes.base import (
+    Drafts,
+    DraftsReader,
+    DraftsVerifier,
+    Sources,
+    Stepper,
+    Verifying,
+    offers,
+)
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -22,54 +30,64 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Candidates of one sentence of a batch, in parts, and both models' scores of all of them.
+    """Candidates of one sentence of a batch, all different, with both models' scores.
 
-    parts: with their trees; a score of -inf stands for a sentence that has none
-    read:  log-probabilities for the reader, of each part
+    ranked:  the drafter's best, which come first and whose trees are known
+    ids:     of all
+    drafted: scores of the drafter's best trees; -inf for what has none
+    read:    log-probabilities for the reader
     """
 
     grammars: Grammars
     index: int
-    parts: tuple["RankedSentences", ...] = ()
-    read: tuple[Float[np.ndarray, "_"], ...] = ()
+    ranked: "RankedSentences | None" = None
+    ids: tuple[tuple[int, ...], ...] = ()
+    drafted: tuple[float, ...] = ()
+    read: tuple[float, ...] = ()
 
-    def added(self, part: "RankedSentences", read: Float[np.ndarray, "_"]) -> "Candidates":
-        """Return these and others."""
-        return Candidates(self.grammars, self.index, (*self.parts, part), (*self.read, read))
+    def first(self, ranked: "RankedSentences", read: Sequence[float]) -> "Candidates":
+        """Return the drafter's best sentences as candidates."""
+        rows = zip(ranked.ids.tolist(), ranked.lengths.tolist(), strict=True)
+        ids = tuple([tuple(own[:length]) for own, length in rows])
+        return Candidates(self.grammars, self.index, ranked, ids, tuple(ranked.scores.tolist()), tuple(read))
 
     def beside(self, verified: Verified) -> "Candidates":
         """Return these and all others that were read when drafts were verified."""
-        from pcfgnat.grammar.k_best import scored_sentences  # numba takes a moment
+        known = set(self.ids)
+        fresh = {ids: scores for ids, scores in verified.sentences().items() if ids not in known}
+        return replace(
+            self,
+            ids=(*self.ids, *fresh),
+            drafted=(*self.drafted, *(tree for _, tree in fresh.values())),
+            read=(*self.read, *(score for score, _ in fresh.values())),
+        )
 
-        rows = [row for part in self.parts for row in zip(part.ids, part.lengths.tolist(), strict=True)]
-        known = {tuple(ids[:length].tolist()) for ids, length in rows}
-        fresh = {ids: score for ids, score in verified.sentences().items() if ids not in known}
-        if not fresh:
-            return self
-        part = scored_sentences(self.grammars, self.index, list(fresh), SPECIAL_TOKENS)
-        return self.added(part, np.array(list(fresh.values())))
-
-    def ranked(self, weight: float, length_penalty: float, results: int) -> list[Hypothesis]:
+    def best(self, weight: float, length_penalty: float, results: int) -> list[Hypothesis]:
         """Return the best by the weighted `score / L^β`; 0 times an impossible sentence is 0."""
-        lengths = joined([part.lengths for part in self.parts])
-        drafted = joined([part.scores for part in self.parts])
-        read = joined(self.read)
-        scores = read if weight == 1 else drafted
-        if 0 < weight < 1:
-            scores = weight * read + (1 - weight) * drafted
-        values = scores / lengths**length_penalty
-        order = [int(values.argmax())] if results == 1 else np.argsort(-values, kind="stable").tolist()
-        return [self._hypothesis(place, float(scores[place])) for place in order[:results]]
+        pairs = zip(self.read, self.drafted, strict=True)
+        scores = [_weighed(weight, *pair) for pair in pairs]
+        values = [score / len(ids) ** length_penalty for score, ids in zip(scores, self.ids, strict=True)]
+        order = sorted(range(len(values)), key=lambda place: -values[place])
+        return [self._hypothesis(place, scores[place]) for place in order[:results]]
 
     def _hypothesis(self, place: int, score: float) -> Hypothesis:
-        part, *others = self.parts
-        while place >= len(part):
-            place, (part, *others) = place - len(part), others
-        if part.scores[place] > -np.inf:
-            found = part.hypothesis(self.grammars, self.index, place)
-            return Hypothesis(found.ids, score, found.nodes, found.tree)
-        ids = tuple(part.ids[place, : part.lengths[place]].tolist())
-        return Hypothesis(ids, score, tuple(range(len(ids))))
+        """Return a candidate, with its best tree if it has one."""
+        ranked, ids = self.ranked, self.ids[place]
+        if ranked is None or place >= len(ranked):
+            from pcfgnat.grammar.k_best import scored_sentences  # numba takes a moment
+
+            place, ranked = 0, scored_sentences(self.grammars, self.index, [ids], SPECIAL_TOKENS)
+            if not ranked.scores[0] > -np.inf:
+                return Hypothesis(ids, score, tuple(range(len(ids))))
+        found = ranked.hypothesis(self.grammars, self.index, place)
+        return Hypothesis(ids, score, found.nodes, found.tree)
+
+
+def _weighed(weight: float, read: float, drafted: float) -> float:
+    """Return the weighted sum of both models' scores."""
+    if weight in (0, 1):
+        return read if weight else drafted
+    return weight * read + (1 - weight) * drafted
 
 
 @dataclass(frozen=True)
@@ -102,14 +120,14 @@ class Rescore(Strategy):
         """Return the best candidates by `score / L^β`."""
         penalty, results = request.length_penalty, request.results
         found = self._candidates(runtime, sources, request)
-        return [own.ranked(self.weight, penalty, results) for own in found]
+        return [own.best(self.weight, penalty, results) for own in found]
 
     def weigh(
         self, runtime: Drafts, sources: Sources, request: Request, weights: Sequence[float]
     ) -> list[list[Hypothesis]]:
         """Return the best candidate of each sentence under each weight, all from one decoding."""
         found, penalty = self._candidates(runtime, sources, request), request.length_penalty
-        return [[own.ranked(weight, penalty, 1)[0] for weight in weights] for own in found]
+        return [[own.best(weight, penalty, 1)[0] for weight in weights] for own in found]
 
     def _candidates(self, runtime: Drafts, sources: Sources, request: Request) -> list[Candidates]:
         """Return the candidates of each sentence, best of the drafter first."""
@@ -121,7 +139,7 @@ class Rescore(Strategy):
         found = [Candidates(*places[index]) for index in range(len(sources))]
         if self.size:
             count = max(self.size, request.results)
-            found = _ranked(found, groups, reader.start(), request.length_penalty, count)
+            found = _ranked(found, groups, reader, request.length_penalty, count)
         if self.verify:
             limits, how = reading_limits(runtime, sources, request), Verifying(request.length_penalty, 0.0)
             found = list(map(Candidates.beside, found, verified(reader, groups, limits, how)))
@@ -131,11 +149,11 @@ class Rescore(Strategy):
 def _ranked(
     found: Sequence[Candidates],
     groups: Sequence[LimitedGroup],
-    stepper: Stepper,
+    reader: DraftsReader,
     length_penalty: float,
     count: int,
 ) -> list[Candidates]:
-    """Return candidates together with the best sentences of each grammar, which are read at once."""
+    """Return the best sentences of each grammar as candidates."""
     from pcfgnat.grammar.one_sentence import ranked_sentences  # numba takes a moment
 
     best: dict[int, RankedSentences] = {}
@@ -143,19 +161,15 @@ def _ranked(
         own = ranked_sentences(grammars, limits, length_penalty, count, SPECIAL_TOKENS)
         best.update(zip(group, own, strict=True))
     ranked = [best[index] for index in range(len(found))]
-    return list(map(Candidates.added, found, ranked, read_ranked(stepper, ranked)))
-
-
-def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Return one array of all."""
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    if offers(reader, DraftsVerifier):
+        read = [reader.score(index, own.ids, own.lengths) for index, own in enumerate(ranked)]
+    else:
+        read = read_ranked(reader.start(), ranked)
+    return [own.first(best, scores.tolist()) for own, best, scores in zip(found, ranked, read, strict=True)]
 
 
 def read_ranked(stepper: Stepper, ranked: Sequence["RankedSentences"]) -> list[Float[np.ndarray, "_"]]:
     """Return the log-probabilities that each sentence's candidates have for the reader, in one reading."""
-    if len(ranked) == 1:
-        (own,) = ranked
-        return [read_rows(stepper, np.zeros(len(own), dtype=np.int64), own.ids, own.lengths)]
     counts, lengths = [len(own) for own in ranked], np.concatenate([own.lengths for own in ranked])
     ids = np.full((len(lengths), int(lengths.max())), LAST, dtype=np.int64)
     for end, own in zip(np.cumsum(counts), ranked, strict=True):

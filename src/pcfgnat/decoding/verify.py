@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from pcfgnat.decoding.base import DecodingError, Request, Strategy
 from pcfgnat.decoding.stepwise import FIRST, LAST, length_limits
 from pcfgnat.decoding.structured import LimitedGroup, limited_grammars
-from pcfgnat.grammar.search import Hypothesis, Round, Verified
+from pcfgnat.grammar.search import Hypothesis, ReadDraft, Round, Verified
 from pcfgnat.runtimes.base import (
     Drafts,
     DraftsReader,
@@ -37,14 +37,16 @@ class Verification:
 
     def __init__(self, index: int, limit: int, draft: "Draft") -> None:
         self.index, self.limit, self.draft = index, limit, draft
-        self.score, self.size, self.done = 0.0, 1, False
+        self.score, self.size, self.done, self._tree_score = 0.0, 1, False, -math.inf
         self._rounds: list[Round] = []
-        self._read: list[tuple[int, float]] = []
+        self._read: list[ReadDraft] = []
 
     def propose(self) -> int:
         """Take the lattice's best continuation as far as the limit allows; return its number of tokens."""
         draft = self.draft
-        self.size = max(min(draft.propose(), self.limit - draft.given), 1)
+        proposed = draft.propose()
+        self.size = max(min(proposed, self.limit - draft.given), 1)
+        self._tree_score = draft.score if self.size == proposed else -math.inf  # else it was cut
         draft.tokens[draft.given + self.size - 1] = LAST
         return self.size
 
@@ -58,7 +60,7 @@ class Verification:
         read = (reading.best, reading.best_log_probs, reading.given_log_probs, reading.end)
         words, given = tuple(following[row, : self.size].tolist()), self.draft.given
         accepted, token, score, whole = self.draft.judge(read, following, row, self.size, slack)
-        self._read.append((given, self.score + whole))
+        self._read.append(ReadDraft(given, self.score + whole, self._tree_score))
         self.score += score
         self._rounds.append(Round(words, accepted))
         self.done = token == LAST or not self.score > -math.inf
@@ -66,7 +68,8 @@ class Verification:
     def result(self) -> Verified:
         """Return the whole sentence."""
         ids = tuple(self.draft.tokens[: self.draft.given].tolist())
-        return Verified(ids, self.score, tuple(self._rounds), tuple(self._read))
+        rounds, read = tuple(self._rounds), tuple(self._read)
+        return Verified(ids, self.score, self.draft.finish() if self.done else -math.inf, rounds, read)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.free_lattice import FreeLattice, length_powers
-from pcfgnat.grammar.kernels.drafts import continue_draft, judge_draft
+from pcfgnat.grammar.kernels.drafts import continue_draft, finish_draft, judge_draft
 from pcfgnat.grammar.search import SpecialTokens
 
 # What the drafter thinks impossible may be verified all the same, and must not end all drafts.
@@ -36,6 +36,7 @@ class Draft:
 
     tokens: those that have been verified, bos from the start, and behind them a draft
     given:  how many of them have been verified
+    score:  of the best tree of what is verified and the draft; -inf if there is none
     """
 
     def __init__(
@@ -55,9 +56,9 @@ class Draft:
         self._emissions, self._index, self._known = grammars.emissions, index, 0
         self._columns: np.ndarray = scores.reshape(-1, 1)  # the root emits bos, and nothing else does
         lattice = FreeLattice.of(grammars, index)
-        self._lattice = (*lattice, ids, lattice.continuations(scores, longest))
-        powers = length_powers(longest, settings.length_penalty)
-        self._settings = (special.bos, special.eos, LEAST_LOG_PROB, lattice.front(), powers)
+        self._lattice, self._continuations = lattice, (ids, lattice.continuations(scores, longest))
+        self._powers, self.score = length_powers(longest, settings.length_penalty), -np.inf
+        self._settings = (special.bos, special.eos, LEAST_LOG_PROB, lattice.front())
 
     def propose(self) -> int:
         """Write the best continuation by `score / L^β` behind what is verified; return its number of tokens.
@@ -65,11 +66,24 @@ class Draft:
         eos is the last of them; 0: no continuation is known.
         """
         tokens, known, given = self.tokens, self._known, self.given
-        if given > 1:
-            self._columns = self._emissions.columns(self._index, tokens[known:given])
+        self._look()
         self._known = given
-        found = continue_draft(*self._lattice, self._columns, tokens, known, given, *self._settings)
-        return int(found)
+        problem = (*self._lattice, *self._continuations)
+        found = continue_draft(*problem, self._columns, tokens, known, given, *self._settings, self._powers)
+        size, self.score = found
+        return int(size)
+
+    def finish(self) -> float:
+        """Return the score of the best tree of what is verified, which ends with eos."""
+        self._look()
+        return float(
+            finish_draft(*self._lattice, self._columns, self.tokens, self._known, self.given, *self._settings)
+        )
+
+    def _look(self) -> None:
+        """Look up what nodes think of the tokens that have been verified since the last draft."""
+        if self.given > 1:
+            self._columns = self._emissions.columns(self._index, self.tokens[self._known : self.given])
 
     def judge(self, read: Read, draft: Int64[np.ndarray, "B W"], row: int, size: int, slack: float) -> Judged:
         """Verify what is accepted of the draft in this row, and one more token unless that is all of it.

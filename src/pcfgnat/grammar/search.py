@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pcfgnat.grammar.parse_tree import ParseTree
 
@@ -72,23 +73,38 @@ class Round:
     accepted: int
 
 
+class ReadDraft(NamedTuple):
+    """A sentence whose first `given` tokens had been verified, and the rest drafted.
+
+    score:      its log-probability for the model that read it
+    tree_score: that of the drafter's best tree of it; -inf where there is none
+    """
+
+    given: int
+    score: float
+    tree_score: float
+
+
 @dataclass(frozen=True)
 class Verified:
     """What a model wrote that read drafts of another: its ids, their log-probability, and the rounds it took.
 
-    read: of each round, how many tokens had been verified before, and the log-probability of these and of the
-          whole draft
+    tree_score: that of the drafter's best tree of it
+    read:       of each round, what is known of the sentence that it drafted
     """
 
     ids: tuple[int, ...]
     score: float
+    tree_score: float
     rounds: tuple[Round, ...]
-    read: tuple[tuple[int, float], ...]
+    read: tuple[ReadDraft, ...]
 
-    def sentences(self) -> dict[tuple[int, ...], float]:
-        """Return all sentences that were read, the result first, and the log-probability of each."""
-        drafted = zip(self.read, self.rounds, strict=True)
-        return {self.ids: self.score} | {(*self.ids[:n], *own.draft): score for (n, score), own in drafted}
+    def sentences(self) -> dict[tuple[int, ...], tuple[float, float]]:
+        """Return all sentences that were read, the result first, with both models' scores of each."""
+        found = {self.ids: (self.score, self.tree_score)}
+        for draft, own in zip(self.read, self.rounds, strict=True):
+            found.setdefault((*self.ids[: draft.given], *own.draft), (draft.score, draft.tree_score))
+        return found
 
 
 @dataclass(frozen=True)

@@ -308,7 +308,12 @@ class Verifying:
 
 @runtime_checkable
 class DraftsVerifier(DraftsReader, Protocol):
-    """The same, where all rounds of a sentence are one call."""
+    """The same, where all rounds of a sentence are one call, and so are all candidates."""
+
+    def score(
+        self, index: int, texts: Int64[np.ndarray, "R N"], lengths: Int64[np.ndarray, "R"]
+    ) -> Float[np.ndarray, "R"]:
+        """Return the reader's log-probabilities of translations of source `index`, `bos … eos`."""
 
     def verify(self, index: int, grammars: Grammars, place: int, limits: Limits, how: Verifying) -> Verified:
         """Draft and read until source `index`, whose grammar is `grammars[place]`, has been translated."""

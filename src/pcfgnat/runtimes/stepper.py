@@ -55,7 +55,7 @@ class ArrayStepper(ABC):
         self._used, self._position = self._used + count, self._position + 1
         if width == 1:
             plain = self._best(states)
-            best, log_probs, end = _with_end(plain)
+            best, log_probs, end = with_end(plain)
             shape = (*tokens.shape, 1)
             return NextTokens(log_probs.reshape(shape), best.reshape(shape), end.reshape(tokens.shape))
         rows = self._log_probs(states)
@@ -83,18 +83,15 @@ class ArrayStepper(ABC):
             ],
             axis=2,
         )
-        return self.reading(self._decoded(tokens, positions, visible, kept), following)
-
-    def reading(self, states: Float32[np.ndarray, "B Q D"], following: Int64[np.ndarray, "B Q"]) -> Reading:
-        """Return what states expect, and the probabilities of the tokens that follow."""
+        states = self._decoded(tokens, positions, visible, kept)
         plain = self._best(states)
-        best, log_probs, end = _with_end(plain)
+        best, log_probs, end = with_end(plain)
         layer, rows, given = self._output, states.reshape(-1, states.shape[2]), following.ravel()
         normaliser = (rows * layer.weights(plain.token)).sum(1) - plain.score
         asked = (rows * layer.weights(given)).sum(1) - normaliser
         # where the output layer has answered, its own rounding counts
         asked = np.where(given == plain.token, plain.score, np.where(given == SPECIAL_TOKENS.eos, end, asked))
-        return Reading(*(array.reshape(following.shape) for array in (best, log_probs, asked, end)))
+        return Reading(*(array.reshape(tokens.shape) for array in (best, log_probs, asked, end)))
 
     def select(self, rows: Int64[np.ndarray, "R"]) -> None:
         """Keep these sentences only."""
@@ -126,7 +123,7 @@ class ArrayStepper(ABC):
         return np.stack([layer.log_probs(rows, types) for rows, types in pairs])
 
 
-def _with_end(
+def with_end(
     plain: Best,
 ) -> tuple[Int64[np.ndarray, "R"], Float32[np.ndarray, "R"], Float32[np.ndarray, "R"]]:
     """Return the best token, plain or the end, its log-probability, and that of the end."""

@@ -134,11 +134,11 @@ def best_rest(front, stop, best, given, powers, values):
 
 
 @jit
-def continue_draft(
-    chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, ids, best, columns, tokens,
-    known, given, bos, eos, least, front, powers,
+def read_front(
+    chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, columns, tokens, known, given,
+    bos, eos, least, front,
 ):  # fmt: skip
-    """Read `tokens[known:given]`, and enter the best continuation behind them; return its number of tokens.
+    """Let the front move on over `tokens[known:given]`, of which bos stands first and eos last.
 
     Column j of `columns` holds log-probabilities of token `known + j` at all nodes.
     """
@@ -155,12 +155,27 @@ def continue_draft(
             least, front, following,
         )  # fmt: skip
         front[:] = following
+
+
+@jit
+def continue_draft(
+    chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, ids, best, columns, tokens,
+    known, given, bos, eos, least, front, powers,
+):  # fmt: skip
+    """Read `tokens[known:given]`, and enter the best continuation behind them.
+
+    Returns its number of tokens, and the score of the best tree of all; 0 and -inf if there is none.
+    """
+    read_front(
+        chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, columns, tokens, known,
+        given, bos, eos, least, front,
+    )  # fmt: skip
     if given >= best.shape[2] - 1:
-        return 0
+        return 0, NEG_INF
     values = np.empty(best.shape[2])
     rest = best_rest(front, stop, best, given, powers, values)
     if rest == 0:
-        return 0
+        return 0, NEG_INF
     highest, node, state = NEG_INF, NOWHERE, NOWHERE
     for a in range(stop):
         for x in range(front.shape[1]):
@@ -172,7 +187,21 @@ def continue_draft(
     )
     for i in range(rest):
         tokens[given + i] = ids[symbols[i] - offset]
-    return rest
+    return rest, highest
+
+
+@jit
+def finish_draft(
+    chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, columns, tokens, known, given,
+    bos, eos, least, front,
+):  # fmt: skip
+    """Read `tokens[known:given]`, which end with eos; returns the score of the best tree of all tokens."""
+    read_front(
+        chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, columns, tokens, known,
+        given - 1, bos, eos, least, front,
+    )  # fmt: skip
+    bottom, final = offsets.shape[0] - chain.shape[1], (stop - 1) * chain.shape[1] + 1
+    return front[stop - 1, bottom] + max(np.float64(columns[final - offset, given - 1 - known]), least)
 
 
 @jit

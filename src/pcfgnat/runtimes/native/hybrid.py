@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64, Int64
 
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.search import Verified
@@ -14,6 +14,8 @@ from pcfgnat.runtimes.exported import Exported
 from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import names
 from pcfgnat.runtimes.native.base import Encoded
+from pcfgnat.runtimes.native.kernels.candidates import score_texts
+from pcfgnat.runtimes.native.output import NO_TYPES
 from pcfgnat.runtimes.native.steps import NativeStepper, TokenReader
 from pcfgnat.runtimes.native.tables import NativeTables
 from pcfgnat.runtimes.native.verified import verified_draft
@@ -72,6 +74,22 @@ class NativeDraftsReader:
         """Draft and read until a source has been translated."""
         span = self._together.spans[index : index + 1]
         return verified_draft(self.runtime.reader, self._memory, span, grammars, place, limits, how)
+
+    def score(
+        self, index: int, texts: Int64[np.ndarray, "R N"], lengths: Int64[np.ndarray, "R"]
+    ) -> Float64[np.ndarray, "R"]:
+        """Return the reader's log-probabilities of translations of a source."""
+        scores, span = np.empty(len(texts)), self._together.spans[index : index + 1]
+        reader = self.runtime.reader
+        score_texts(
+            reader.operations, reader.model, self._memory, span, texts, lengths, self._types(index), scores
+        )
+        return scores
+
+    def _types(self, index: int) -> Int64[np.ndarray, "K"]:
+        """Return the shortlist of a source; empty, if all tokens are looked at."""
+        shortlist = self.runtime.shortlist
+        return NO_TYPES if shortlist is None else shortlist.types(self.sources[index])
 
     @cached_property
     def _memory(self) -> Float32[np.ndarray, "source_rows K"]:

@@ -1,9 +1,10 @@
 """Autoregressive networks on the kernels: the encoder runs once, the decoder reads several tokens a call."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float32, Int64, UInt8
 
 from pcfgnat.runtimes.base import Reading, Sources
 from pcfgnat.runtimes.exported import Exported
@@ -11,8 +12,12 @@ from pcfgnat.runtimes.exported_runtime import ExportedOptions
 from pcfgnat.runtimes.native import names
 from pcfgnat.runtimes.native.base import Encoded, NativeRuntime, Spans, spans_of
 from pcfgnat.runtimes.native.kernels import model as m
+from pcfgnat.runtimes.native.kernels.looking import columns_of
+from pcfgnat.runtimes.native.kernels.network import emit
 from pcfgnat.runtimes.native.kernels.reading import read_tokens, remembered, write_greedily
-from pcfgnat.runtimes.stepper import FIRST_CAPACITY, ArrayStepper
+from pcfgnat.runtimes.native.output import NO_TYPES, SPECIAL_COLUMNS
+from pcfgnat.runtimes.output import SPECIAL, Best
+from pcfgnat.runtimes.stepper import FIRST_CAPACITY, ArrayStepper, with_end
 from pcfgnat.text.special import SPECIAL_TOKENS
 
 EVERYTHING = np.zeros((0, 0, 0), np.bool_)  # nothing is hidden
@@ -76,6 +81,20 @@ class NativeSteps(NativeRuntime):
         return self.reader.write_greedily(encoded, limits, self.most_types(encoded))
 
 
+class States(NamedTuple):
+    """States of tokens, one under the other, as floats and as bytes with scales."""
+
+    floats: Float32[np.ndarray, "rows D"]
+    bytes: UInt8[np.ndarray, "rows D"]
+    scales: Float32[np.ndarray, "rows"]
+
+    @classmethod
+    def empty(cls, rows: int, width: int) -> "States":
+        """Return room for so many."""
+        floats, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
+        return cls(floats, bytes_, np.empty(rows, np.float32))
+
+
 class NativeStepper(ArrayStepper):
     """Keys and values of encoded sources too, one under the other; `spans` has where each sentence's are."""
 
@@ -102,7 +121,22 @@ class NativeStepper(ArrayStepper):
         positions = np.minimum(kept[:, None] + np.arange(count), self._limit - 1)  # of padding
         self._make_room(int(kept.max()) + count)
         self._used = int(kept.max())
-        return self.reading(self._run(tokens, positions, kept, None), following)
+        states = self._run(tokens, positions, kept, None)
+        types = [NO_TYPES] * len(tokens) if self._types is None else self._types
+        bounds = np.cumsum([0, *map(len, types)])
+        spans, rows = spans_of([count] * len(tokens)), tokens.size
+        score, token = np.empty(rows, np.float32), np.empty(rows, np.int64)
+        special = np.empty((rows, SPECIAL_COLUMNS), np.float32)
+        output = self._reader.output
+        emit(
+            output.operations, output.all_or_some(types[0]), states.bytes, states.scales, spans,
+            np.concatenate(types), bounds, score, token, special,
+        )  # fmt: skip
+        best, log_probs, end = with_end(Best(score, token, special[:, :SPECIAL]))
+        ids, places = np.unique(following, return_inverse=True)
+        columns = columns_of(output.operations, output.model, ids, states.bytes, states.scales, special)
+        given = columns[np.arange(rows), places.ravel()]
+        return Reading(*(array.reshape(tokens.shape) for array in (best, log_probs, given, end)))
 
     def _decoded(
         self,
@@ -113,7 +147,8 @@ class NativeStepper(ArrayStepper):
     ) -> Float32[np.ndarray, "B Q D"]:
         """Run the decoder, and keep keys and values of the tokens behind `ends[b]` earlier ones."""
         self._make_room(int(ends.max()) + tokens.shape[1])
-        return self._run(tokens, positions, ends, np.ascontiguousarray(visible))
+        states = self._run(tokens, positions, ends, np.ascontiguousarray(visible))
+        return states.floats.reshape(*tokens.shape, -1)
 
     def _run(
         self,
@@ -121,12 +156,11 @@ class NativeStepper(ArrayStepper):
         positions: Int64[np.ndarray, "B Q"],
         kept: Int64[np.ndarray, "B"],
         visible: Bool[np.ndarray, "B Q T"] | None,
-    ) -> Float32[np.ndarray, "B Q D"]:
+    ) -> "States":
         batch, count = tokens.shape
         starts = np.arange(batch) * self._past.shape[1]
         past_spans: Spans = np.stack([starts, starts + kept + count], axis=1)
-        rows, width = batch * count, self._reader.width
-        states, bytes_ = np.empty((rows, width), np.float32), np.empty((rows, width), np.uint8)
+        states = States.empty(batch * count, self._reader.width)
         read_tokens(
             self._reader.operations,
             self._reader.model,
@@ -139,9 +173,6 @@ class NativeStepper(ArrayStepper):
             EVERYTHING if visible is None else visible,
             self._memory,
             np.ascontiguousarray(self._spans),
-            states,
-            bytes_,
-            np.empty(rows, np.float32),
+            *states,
         )
-        found: np.ndarray = states.reshape(batch, count, -1)
-        return found
+        return states

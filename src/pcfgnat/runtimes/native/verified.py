@@ -6,7 +6,7 @@ from jaxtyping import Float32, Int64
 from pcfgnat.grammar.decoding import Grammars
 from pcfgnat.grammar.drafts import LEAST_LOG_PROB
 from pcfgnat.grammar.free_lattice import FreeLattice, length_powers
-from pcfgnat.grammar.search import Round, Verified
+from pcfgnat.grammar.search import ReadDraft, Round, Verified
 from pcfgnat.runtimes.base import Limits, Verifying
 from pcfgnat.runtimes.native.emissions import NativeEmissions
 from pcfgnat.runtimes.native.kernels.verifying import verify_drafts
@@ -30,17 +30,19 @@ def verified_draft(
     length = max(limits.draft, limits.verified)
     tokens, drafts = np.empty(length + 1, np.int64), np.empty((length, length), np.int64)
     sizes, accepted, givens = np.empty((3, length), np.int64)
-    wholes = np.empty(length)
+    wholes, trees = np.empty((2, length))
     powers = length_powers(limits.draft, how.length_penalty)
-    given, score, rounds = verify_drafts(
+    given, score, tree_score, rounds = verify_drafts(
         reader.operations, model, reader.model, memory, source, *nodes, *FreeLattice.of(grammars, place),
         drafted.score[place], drafted.token[place], emissions.chosen(place), limits.draft, limits.verified,
-        powers, LEAST_LOG_PROB, how.slack, tokens, drafts, sizes, accepted, givens, wholes,
+        powers, LEAST_LOG_PROB, how.slack, tokens, drafts, sizes, accepted, givens, wholes, trees,
     )  # fmt: skip
     own = zip(drafts[:rounds].tolist(), sizes.tolist(), accepted.tolist(), strict=False)
+    read = zip(givens[:rounds].tolist(), wholes[:rounds].tolist(), trees[:rounds].tolist(), strict=True)
     return Verified(
         tuple(tokens[:given].tolist()),
         score,
+        tree_score,
         tuple([Round(tuple(draft[:size]), count) for draft, size, count in own]),
-        tuple(zip(givens[:rounds].tolist(), wholes[:rounds].tolist(), strict=True)),
+        tuple([ReadDraft(*one) for one in read]),
     )

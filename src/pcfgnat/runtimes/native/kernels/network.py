@@ -30,6 +30,14 @@ def used(*arrays):
 
 
 @jit
+def span_of(first, last):
+    """Return the span of one sentence."""
+    span = np.empty((1, 2), np.int64)
+    span[0, 0], span[0, 1] = first, last
+    return span
+
+
+@jit
 def longest_of(spans):
     """Return the number of rows of the longest sentence."""
     most = 0
@@ -224,5 +232,5 @@ def best_of_rows(ops, model, states, types, score, token, special):
     bytes_, scales = np.empty(states.shape, np.uint8), np.empty(rows, np.float32)
     byte_rows(ops, rows, width, at(states), at(bytes_), at(scales))
     used(states)
-    spans, bounds = np.array([[0, rows]]), np.array([0, len(types)])
+    spans, bounds = span_of(0, rows), span_of(0, len(types))[0]
     emit(ops, model, bytes_, scales, spans, types, bounds, score, token, special)

@@ -93,7 +93,7 @@ def write_greedily(
     scales, work = np.empty(batch, np.float32), np.empty(best_room(), np.uint8)
     best, place = np.empty(1, np.float32), np.empty(1, np.int64)
     special, visible = np.empty((1, SPECIAL + 2), np.float32), np.empty((0, 0, 0), np.bool_)
-    open_, count, written = np.arange(batch), batch, 1
+    open_, count, written = np.arange(batch), batch, np.int64(1)  # not a literal: see `verify_drafts`
     lengths[:], scores[:] = 1, 0.0
     while count > 0:
         own = open_[:count]

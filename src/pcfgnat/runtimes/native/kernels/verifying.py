@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from pcfgnat.grammar.kernels.drafts import continue_draft, fill_free, judge_draft
+from pcfgnat.grammar.kernels.drafts import continue_draft, fill_free, finish_draft, judge_draft
 from pcfgnat.runtimes.native.kernels import model as m
 from pcfgnat.runtimes.native.kernels.layers import LAYERS
 from pcfgnat.runtimes.native.kernels.looking import columns_of
 from pcfgnat.runtimes.native.kernels.memory import long_at
-from pcfgnat.runtimes.native.kernels.network import BOS, EOS, used
+from pcfgnat.runtimes.native.kernels.network import BOS, EOS, span_of, used
 from pcfgnat.runtimes.native.kernels.output import (
     SPECIAL,
     best_room,
@@ -28,8 +28,8 @@ def read_draft(ops, model, tokens, given, size, past, memory, source, types, wei
     special, work = np.empty((size, SPECIAL + 2), np.float32), np.empty(best_room(), np.uint8)
     first, last = given - 1, given - 1 + size
     read_tokens(
-        ops, model, tokens[first:last], np.arange(first, last), np.array([[0, size]]), past,
-        np.array([[0, last]]), 1, np.empty((0, 0, 0), np.bool_), memory, source, states, bytes_, scales,
+        ops, model, tokens[first:last], np.arange(first, last), span_of(0, size), past,
+        span_of(0, last), 1, np.empty((0, 0, 0), np.bool_), memory, source, states, bytes_, scales,
     )  # fmt: skip
     best_tokens(ops, size, at(bytes_), at(scales), weight, at(score), at(place), at(special), at(work))
     asked = columns_of(ops, model, tokens[given : given + size], bytes_, scales, special)
@@ -48,16 +48,18 @@ def read_draft(ops, model, tokens, given, size, past, memory, source, types, wei
 def verify_drafts(
     ops, model, reader, memory, source, node_bytes, node_scales, node_special, chain, prefix, stop, offsets,
     lefts, moves, first_move, entries, offset, scores, best_ids, types, longest, limit, powers, least, slack,
-    tokens, drafts, sizes, accepted, givens, wholes,
+    tokens, drafts, sizes, accepted, givens, wholes, trees,
 ):  # fmt: skip
-    """Draft, read and judge until a sentence has ended; returns its length, its score and the rounds taken.
+    """Draft, read and judge until a sentence has ended.
+
+    Returns its length, its score, that of the drafter's best tree of it, and how many rounds it took.
 
     model, reader: of the lattice's nodes, and of what reads
     memory:        keys and values of encoder states, of which the sentence looks at the rows `source`
     node_…:        states of the lattice's nodes, and their normalisers behind the special tokens
     longest:       greatest length of a draft; `limit` is that of what is verified
     drafts …:      of each round: what was drafted, how many tokens, how many were accepted, how many had been
-                   verified before, and the log-probability of all that was read
+                   verified before, the log-probability of all that was read, the score of its best tree
     """
     width = node_bytes.shape[1]
     best = np.empty((stop, offsets.shape[0] + 1, longest + 1))
@@ -69,30 +71,37 @@ def verify_drafts(
         weight = at(packed)
         pack_types(ops, at(types), len(types), width, reader[m.TOKENS], reader[m.ENTRIES], weight)
     past = np.empty((whole_vectors(limit + 1), memory.shape[1]), np.float32)
-    tokens[0] = BOS
-    known, given, rounds, score, ended = 0, 1, 0, 0.0, False
+    bos, eos = np.int64(BOS), np.int64(EOS)  # not literals, for which all would be compiled again
+    tokens[0] = bos
+    known, given, rounds, score, ended = np.int64(0), np.int64(1), 0, 0.0, False
     while not ended:
         columns = scores.reshape(-1, 1)  # the root emits bos, and nothing else does
         if given > 1:
             columns = columns_of(ops, model, tokens[known:given], node_bytes, node_scales, node_special)
-        size = continue_draft(
+        proposed, tree = continue_draft(
             chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, best_ids, best, columns,
-            tokens, known, given, BOS, EOS, least, front, powers,
+            tokens, known, given, bos, eos, least, front, powers,
         )  # fmt: skip
-        known, size = given, max(min(size, limit - given), 1)
-        tokens[given + size - 1] = EOS
+        known, size = given, max(min(proposed, limit - given), 1)
+        tokens[given + size - 1] = eos
         found, highest, own, end = read_draft(
             ops, reader, tokens, given, size, past, memory, source, types, weight
         )
         draft = tokens[given : given + size].copy().reshape(1, -1)
         taken, last, more, whole = judge_draft(
-            found, highest, own, end, draft, 0, size, limit - given, EOS, slack
+            found, highest, own, end, draft, np.int64(0), size, limit - given, eos, slack
         )
         drafts[rounds, :size], sizes[rounds], accepted[rounds] = draft[0], size, taken
         givens[rounds], wholes[rounds] = given, score + whole
-        rounds, score, ended = rounds + 1, score + more, last == EOS
+        trees[rounds] = tree if size == proposed else -np.inf  # else it was cut
+        rounds, score, ended = rounds + 1, score + more, last == eos
         given += min(taken, size - 1)
         tokens[given] = last
         given += 1
+    columns = columns_of(ops, model, tokens[known:given], node_bytes, node_scales, node_special)
+    tree = finish_draft(
+        chain, prefix, stop, offsets, lefts, moves, first_move, entries, offset, columns, tokens, known,
+        given, bos, eos, least, front,
+    )  # fmt: skip
     used(types, packed, past, memory, node_bytes, node_scales, node_special)
-    return given, score, rounds
+    return given, score, tree, rounds
