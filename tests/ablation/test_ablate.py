@@ -83,6 +83,21 @@ def test_a_cell_is_trained_and_judged_once(data: Path, tmp_path: Path) -> None:
     assert {path.suffix for path in grid.output.glob("ablation.*")} == {".csv", ".json", ".md", ".png"}
 
 
+def test_exported_models_are_timed(data: Path, tmp_path: Path) -> None:
+    config = written(tmp_path, data, "network.name=pcfg", "steps=2", "validation.every=2")
+    grid = read_grid(config, ["lambda=1,2", "decode=viterbi"], tmp_path / "out")
+    said: list[str] = []
+    found = ablate(grid, Judge(limit=3, threads=1, int8=True), said.append)
+    assert [(outcome.status, outcome.precision) for outcome in found] == [("done", "int8")] * 2
+    assert all((one.ms_alone or 0) > 0 and (one.ms_together or 0) > 0 for one in found)
+    assert said[-1] == "timing 2 models in turns"
+    table = (grid.output / "ablation.md").read_text()
+    assert "batch 1, ms" in table
+    assert "batch 32, ms" in table
+    floats = ablate(grid, Judge(limit=3), said.append)
+    assert [(outcome.precision, outcome.ms_alone) for outcome in floats] == [("float32", None)] * 2
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_gone_on_with_and_partly_impossible(data: Path, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ FIGURES = {  # column of the table: field and digits
     "repeated": ("repeated_words", 2),
     "missing": ("missing_words", 1),
     "sent./s": ("sentences_per_second", 1),
+    "batch 1, ms": ("ms_alone", 2),
+    "batch 32, ms": ("ms_together", 2),
     "valid BLEU": ("valid_bleu", 2),
     "steps": ("steps", 0),
     "hours": ("hours", 3),
@@ -34,6 +36,8 @@ class Outcome:
     test:        what it was judged on
     hours:       of training, validation included
     repeated_words, missing_words: as `Scores` of the evaluation has them; none in results of older versions
+    precision:   that of the model that was judged: float32 in torch, int8 exported
+    ms_alone, ms_together: median milliseconds for a sentence, alone and in batches of 32; of exported models
     """
 
     cell: str
@@ -48,10 +52,13 @@ class Outcome:
     repeated_words: float | None = None
     missing_words: float | None = None
     sentences_per_second: float | None = None
+    ms_alone: float | None = None
+    ms_together: float | None = None
     valid_bleu: float | None = None
     steps: int | None = None
     hours: float | None = None
     signatures: dict[str, str] = field(default_factory=dict)
+    precision: Literal["float32", "int8"] = "float32"
 
     def answers(self, question: "Outcome") -> bool:
         """Whether this is the finished result of what is to be found out."""
@@ -62,20 +69,22 @@ class Outcome:
         return replace(self, status="failed", error=" ".join(error.split()))
 
     @property
-    def _asked(self) -> tuple[str, dict[str, Any], str, str]:
-        return self.cell, self.settings, self.fingerprint, self.test
+    def _asked(self) -> tuple[str, dict[str, Any], str, str, str]:
+        return self.cell, self.settings, self.fingerprint, self.test, self.precision
 
 
 def ablation_report(grid: Grid, outcomes: Sequence[Outcome], others: Sequence[Outcome] = ()) -> Report:
     """Put all cells under each other; `others`, of earlier calls, are kept in the JSON only."""
-    varied = grid.varied
+    varied, figures = grid.varied, dict(FIGURES)
+    if all(outcome.ms_alone is None for outcome in outcomes):
+        figures = {name: own for name, own in FIGURES.items() if not name.endswith(", ms")}
     rows = [
         [*(str(outcome.settings[name]) for name in varied)]
-        + [number(getattr(outcome, key), digits) for key, digits in FIGURES.values()]
+        + [number(getattr(outcome, key), digits) for key, digits in figures.values()]
         + [outcome.status]
         for outcome in outcomes
     ]
-    table = Table([*varied, *FIGURES, "status"], rows, left=len(varied))
+    table = Table([*varied, *figures, "status"], rows, left=len(varied))
     fixed = ", ".join(f"{name}={values[0]}" for name, values in grid.axes.items() if len(values) == 1)
     tests = ", ".join(sorted({outcome.test for outcome in outcomes})) or NOTHING
     head = f"# Ablation of {grid.config}\n\njudged on {tests}{f'; all with {fixed}' if fixed else ''}"
@@ -111,17 +120,17 @@ def _draw(figure: Any, grid: Grid, outcomes: Sequence[Outcome]) -> None:
     done = [outcome for outcome in outcomes if outcome.status == "done"]
     numeric = [name for name in grid.varied if all(_is_number(value) for value in grid.axes[name])]
     panels = figure.subplots(1, 2, sharey=not numeric)
-    for axes, (label, key) in zip(
-        panels, (("BLEU", "bleu"), ("sentences/s", "sentences_per_second")), strict=True
-    ):
+    timed = any(outcome.ms_alone is not None for outcome in done)
+    speed = ("ms, one sentence at a time", "ms_alone") if timed else ("sentences/s", "sentences_per_second")
+    for axes, (label, key) in zip(panels, (("BLEU", "bleu"), speed), strict=True):
         if numeric:
             _lines(axes, numeric[0], grid, done, key)
             axes.set(xlabel=NAMES.get(numeric[0], numeric[0]), ylabel=label)
         else:
             labels = [_label(outcome, grid.varied) for outcome in done]
-            values = [getattr(outcome, key) for outcome in done]
+            values = [getattr(outcome, key) or 0.0 for outcome in done]
             bars = axes.barh(labels, values, color=COLOURS[0])
-            axes.bar_label(bars, fmt="%.1f", padding=3)
+            axes.bar_label(bars, fmt="%.2f" if key == "ms_alone" else "%.1f", padding=3)
             axes.margins(x=0.12)
             axes.set(xlabel=label)
         axes.grid(axis="y" if numeric else "x", alpha=0.3)

@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pcfgnat.ablation.grid import Cell, Grid
-from pcfgnat.ablation.judge import Exam, Judge
+from pcfgnat.ablation.judge import Exam, Judge, decoded
+from pcfgnat.ablation.latency import latencies
 from pcfgnat.ablation.outcome import Outcome, ablation_report, to_csv
 from pcfgnat.config import ConfigError, from_dict, to_dict
 from pcfgnat.storage.files import lock, write_atomically
@@ -19,6 +21,7 @@ from pcfgnat.storage.toml import dump_toml
 
 RESULTS, TABLE, LOCK = "ablation.json", "ablation.csv", ".lock"
 INTERRUPTED = 3  # exit code of a training that was told to stop
+TIMED = 200  # sentences
 FAILURES = (ValueError, OSError, RuntimeError)
 
 Say = Callable[[str], None]
@@ -53,7 +56,29 @@ def ablate(grid: Grid, judge: Judge, say: Say) -> list[Outcome]:
             for number, outcome in zip(missing, _tried(cell, ways, judge, claim, say), strict=True):
                 done[number] = outcome
                 _write(grid, done, others)
+        if judge.int8:
+            done.update(_timed(plan, done, judge, say))
+            _write(grid, done, others)
         return [done[number] for number in range(len(plan))]
+
+
+def _timed(
+    plan: Sequence[tuple[Cell, dict[str, Any]]], done: Mapping[int, Outcome], judge: Judge, say: Say
+) -> dict[int, Outcome]:
+    """Return the outcomes of all cells that were judged, with their latency."""
+    judged = [number for number in sorted(done) if done[number].status == "done"]
+    models = {cell.name: judge.translator(cell) for cell in (plan[number][0] for number in judged)}
+    contenders = []
+    for number in judged:
+        cell, decoding = plan[number]
+        translator = decoded(models[cell.name], decoding)
+        contenders.append((translator, judge.texts(cell).first(TIMED).source_for(translator.tokenizer)))
+    say(f"timing {len(judged)} models in turns")
+    timed = {}
+    for number, latency in zip(judged, latencies(contenders), strict=True):
+        alone, together = latency.milliseconds
+        timed[number] = replace(done[number], ms_alone=alone, ms_together=together)
+    return timed
 
 
 def _tried(

@@ -24,6 +24,7 @@ repeated. A cell that fails is recorded, and the others continue.
 EXAMPLE = """\
 examples:
   pcfgnat ablate pcfg data=DIR lambda=1,2 l=0,1,2 decode=viterbi,greedy --output runs/ablation
+  pcfgnat ablate pcfg data=DIR layers=3-3,5-1 lambda=1,2 --int8 --threads 1 --output runs/depths
   pcfgnat ablate grid.toml
 
 grid.toml:
@@ -54,6 +55,11 @@ def add_command(commands: Commands) -> None:
         "--test", type=Path, metavar="DIR",
         help="prepared data whose test part all cells are judged on (default: the data of each cell)",
     )  # fmt: skip
+    parser.add_argument(
+        "--int8", action="store_true",
+        help="export each model in 8 bits, with the shortlist of its data, judge that, and time all in "
+        "turns: milliseconds for a sentence, alone and in batches of 32",
+    )  # fmt: skip
     parser.add_argument("--limit", type=positive, metavar="N", help="only its first N sentences")
     group = parser.add_argument_group("machine, for decoding; training uses the settings of the recipe")
     group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps … (default: cpu)")
@@ -68,7 +74,8 @@ def run(options: argparse.Namespace) -> None:
 
     device = use_machine(options)
     grid = read_grid(options.config, options.axes, options.output)
-    outcomes = ablate(grid, Judge(options.test, options.limit, str(device)), notice)
+    judge = Judge(options.test, options.limit, str(device), options.threads, options.int8)
+    outcomes = ablate(grid, judge, notice)
     print(ablation_report(grid, outcomes).text)
     notice(f"written to {grid.output}: ablation.md, .csv, .json and .png")
     if not any(outcome.status == "done" for outcome in outcomes):
