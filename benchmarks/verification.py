@@ -4,48 +4,47 @@ Sentences are translated one by one, by turns: our `verify`, `rescore` and the v
 and CTranslate2 with the verifier's weights, greedy and with beam 5.
 
   python -m benchmarks.verification --model runs/pcfg/final --verifier runs/at/final --source F --reference F
-  python -m benchmarks.verification --model runs/hybrid/final --source F --reference F --precision float32
+  python -m benchmarks.verification --model runs/hybrid/final --source F --reference F --shortlist DATA
 
-A checkpoint that has an exported model inside runs on onnxruntime; export in the precision of --precision.
+A checkpoint that has an exported model inside runs that; export in the precision of --precision. With
+--shortlist both sides look only at the tokens that it makes likely.
 """
 
 import argparse
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from benchmarks.measure import interleave, per_item, shown, write_json
+from pcfgnat.benchmark.contender import Contender
+from pcfgnat.benchmark.runners import CTranslate2Runner
 from pcfgnat.evaluation import EvaluationSet, measures_for
-from pcfgnat.export.ctranslate2 import converted
+from pcfgnat.export.ctranslate2 import convert
 from pcfgnat.report import Table
 from pcfgnat.report.statistics import Timing
-from pcfgnat.runtimes.onnx import ExportedOptions
-from pcfgnat.translator import (
-    TranslateOptions,
-    Translation,
-    Translator,
-    describe_model,
-    load_converted,
-    model_directory,
-)
+from pcfgnat.runtimes.exported_runtime import ExportedOptions
+from pcfgnat.text import Prepared
+from pcfgnat.translator import TranslateOptions, Translation, Translator, describe_model, model_directory
 
 VERIFY, GREEDY, RESCORE = "verify", "greedy", "rescore"
 THEIR_GREEDY, THEIR_BEAM = "CTranslate2 greedy", "CTranslate2 beam 5"
 
 
 @dataclass(frozen=True)
-class Contender:
+class Way:
     """One way to translate all sentences.
 
     seconds:      time per sentence
-    bleu:         of all sentences
+    bleu, chrf:   of all sentences
     as_greedy:    sentences that are exactly those of our greedy search
     """
 
     name: str
     seconds: Timing
     bleu: float
+    chrf: float
     as_greedy: int
 
 
@@ -59,48 +58,87 @@ class Rounds:
     accepted: float
 
 
-def translators(
-    model: Path, verifier: Path | None, precision: Literal["float32", "int8"], threads: int, rescore: str
-) -> dict[str, Translator]:
-    """Load both models, and CTranslate2 with the weights of the one that reads."""
-    plain = TranslateOptions(keep=False)
-    ours = Translator.load(model, options=plain, onnx=ExportedOptions(threads=threads), verifier=verifier)
-    place = model_directory(verifier or model)
-    loaded = load_converted(place, converted(place, precision), precision, threads)
-    theirs = Translator(loaded.runtime, loaded.tokenizer, loaded.defaults, replace(plain, strategy="greedy"))
-    wanted = {VERIFY: (ours, "verify"), GREEDY: (ours, "greedy"), RESCORE: (ours, rescore)}
-    wanted |= {THEIR_GREEDY: (theirs, "greedy"), THEIR_BEAM: (theirs, "beam:size=5")}
-    return {
-        name: translator.with_options(replace(plain, strategy=strategy))
-        for name, (translator, strategy) in wanted.items()
-    }
+@dataclass(frozen=True)
+class Asked:
+    """What takes part: a model that drafts, one that reads (a hybrid's own, if None), and how they run."""
+
+    model: Path
+    verifier: Path | None
+    precision: Literal["float32", "int8"]
+    threads: int
+    shortlist: Path | None
+
+    def ours(self, rescore: str) -> dict[str, Translator]:
+        """Load our models once, decoded in several ways."""
+        exact = None if self.shortlist is None else False
+        onnx, plain = ExportedOptions(self.threads, exact), TranslateOptions(keep=False)
+        translator = Translator.load(self.model, options=plain, onnx=onnx, verifier=self.verifier)
+        wanted = {VERIFY: "verify", GREEDY: "greedy", RESCORE: rescore}
+        return {
+            name: translator.with_options(replace(plain, strategy=strategy))
+            for name, strategy in wanted.items()
+        }
+
+    def theirs(self, directory: Path) -> dict[str, CTranslate2Runner]:
+        """Convert what reads, and load it in CTranslate2."""
+        place, vmap = model_directory(self.verifier or self.model), None
+        if self.shortlist is not None:
+            prepared = Prepared.open(self.shortlist)
+            if (shortlist := prepared.shortlist()) is None:
+                raise ValueError(f"{self.shortlist} must have a shortlist: prepare it with --shortlist")
+            vmap = shortlist.to_vmap(prepared.tokenizer)
+        convert(place, directory, self.precision, vmap)
+        return {
+            name: CTranslate2Runner(
+                Contender(name, name, "ctranslate2", directory, decode, shortlist=vmap is not None),
+                self.threads,
+            )
+            for name, decode in ((THEIR_GREEDY, "greedy"), (THEIR_BEAM, "beam"))
+        }
 
 
 def compared(
-    contenders: dict[str, Translator], texts: EvaluationSet, language: str, rounds: int
-) -> tuple[list[Contender], Rounds]:
+    ours: dict[str, Translator],
+    theirs: dict[str, CTranslate2Runner],
+    texts: EvaluationSet,
+    language: str,
+    rounds: int,
+) -> tuple[list[Way], Rounds]:
     """Translate all sentences by each contender, in turns."""
-    found: dict[str, list[Translation]] = {}
+    translated: dict[str, list[Translation]] = {}
+    found: dict[str, list[str]] = {}
+    sources = texts.source_for(ours[GREEDY].tokenizer)
 
-    def runs(name: str) -> Callable[[], None]:
+    def by_us(name: str) -> Callable[[], None]:
         def run() -> None:
-            translator = contenders[name]
-            found[name] = [translator(source) for source in texts.source_for(translator.tokenizer)]
+            translated[name] = [ours[name](source) for source in sources]
+            found[name] = [str(one) for one in translated[name]]
 
         return run
 
-    timings = interleave({name: runs(name) for name in contenders}, rounds)
-    measures, expected = measures_for(language), [one.pieces for one in found[GREEDY]]
+    def by_them(name: str) -> Callable[[], None]:
+        def run() -> None:
+            found[name] = [theirs[name].run([source], 0)[0] for source in sources]
+
+        return run
+
+    runs = {name: by_us(name) for name in ours} | {name: by_them(name) for name in theirs}
+    timings, measures = interleave(runs, rounds), measures_for(language)
+
+    def quality(lines: Sequence[str]) -> tuple[float, float]:
+        scores = measures.score(lines, texts.reference)
+        return scores.bleu, scores.chrf
+
     rows = [
-        Contender(
+        Way(
             name,
-            per_item(timings[name], len(expected)),
-            measures.bleu([str(one) for one in translations], texts.reference)[0],
-            sum(one.pieces == pieces for one, pieces in zip(translations, expected, strict=True)),
+            per_item(timings[name], len(sources)),
+            *quality(lines),
+            sum(one == other for one, other in zip(lines, found[GREEDY], strict=True)),
         )
-        for name, translations in found.items()
+        for name, lines in found.items()
     ]
-    return rows, rounds_of(found[VERIFY])
+    return rows, rounds_of(translated[VERIFY])
 
 
 def rounds_of(translations: Sequence[Translation]) -> Rounds:
@@ -116,7 +154,7 @@ def rounds_of(translations: Sequence[Translation]) -> Rounds:
     )
 
 
-def table(rows: Sequence[Contender], sentences: int) -> Table:
+def table(rows: Sequence[Way], sentences: int) -> Table:
     """Return time, BLEU and equality; times are those of CTranslate2's greedy search over each."""
     base = next(row.seconds.median for row in rows if row.name == THEIR_GREEDY)
     cells = [
@@ -125,11 +163,12 @@ def table(rows: Sequence[Contender], sentences: int) -> Table:
             shown(row.seconds),
             f"{base / row.seconds.median:.2f}",
             f"{row.bleu:.2f}",
+            f"{row.chrf:.2f}",
             f"{row.as_greedy} of {sentences}",
         ]
         for row in rows
     ]
-    return Table(["", "time per sentence", "times as fast", "BLEU", "as greedy"], cells)
+    return Table(["", "time per sentence", "times as fast", "BLEU", "chrF", "as greedy"], cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -145,11 +184,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--threads", type=int, default=1)
     add("--precision", choices=("int8", "float32"), default="int8", help="of CTranslate2 (default: int8)")
     add("--rescore", default="rescore:size=8", help="settings of rescore")
+    add("--shortlist", type=Path, metavar="DATA", help="prepared data with a shortlist, used on both sides")
     add("--json", type=Path, help="also write the results as JSON")
     given = parser.parse_args(arguments)
     texts = EvaluationSet.files(given.source, given.reference).first(given.sentences)
-    contenders = translators(given.model, given.verifier, given.precision, given.threads, given.rescore)
-    rows, rounds = compared(contenders, texts, describe_model(given.model).languages.target, given.rounds)
+    asked = Asked(given.model, given.verifier, given.precision, given.threads, given.shortlist)
+    language = describe_model(given.model).languages.target
+    with tempfile.TemporaryDirectory() as scratch:
+        theirs = asked.theirs(Path(scratch) / "converted")
+        rows, rounds = compared(asked.ours(given.rescore), theirs, texts, language, given.rounds)
     print(table(rows, len(texts.reference)).text())
     accepted = f"{rounds.accepted:.2f} of {rounds.written:.2f} tokens were accepted drafts"
     print(f"verify: {rounds.mean:.2f} rounds per sentence, {accepted}")
