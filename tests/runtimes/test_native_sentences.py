@@ -80,9 +80,12 @@ def assert_alike(found: Verified, expected: Verified) -> None:
 @pytest.mark.parametrize("tolerance", [1.0, 0.3])
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("name", HYBRIDS)
-def test_drafts_are_verified_in_one_call(listed: Path, name: str, exact: bool, tolerance: float) -> None:
+def test_drafts_are_verified_in_one_call(
+    listed: Path, name: str, exact: bool, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     native = loaded(listed, name, exact)
     assert isinstance(native, Drafts)
+    monkeypatch.setattr("pcfgnat.runtimes.native.verified.AT_ONCE", 2)
     how = Verifying(1.3, -math.log(tolerance))
     for request in (Request(length_penalty=1.3), Request(length_penalty=1.3, max_length=5)):
         reader, limits = native.read_drafts(sources()), reading_limits(native, sources(), request)
@@ -90,8 +93,12 @@ def test_drafts_are_verified_in_one_call(listed: Path, name: str, exact: bool, t
         asked = replace(request, max_length=limits)
         groups = list(limited_grammars(reader.grammars(), sources(), asked))
         expected = _in_rounds(_started(groups, limits, how.length_penalty), reader.start(), how.slack)
-        for one, other in zip(verified(reader, groups, limits, how), expected, strict=True):
+        whole = verified(reader, groups, limits, replace(how, whole=True))
+        for one, other in zip(whole, expected, strict=True):
             assert_alike(one, other)
+        for one, other in zip(verified(reader, groups, limits, how), whole, strict=True):
+            assert (one.ids, one.rounds, one.read) == (other.ids, other.rounds, ())
+            assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -141,7 +141,10 @@ class Rescore(Strategy):
             count = max(self.size, request.results)
             found = _ranked(found, groups, reader, request.length_penalty, count)
         if self.verify:
-            limits, how = reading_limits(runtime, sources, request), Verifying(request.length_penalty, 0.0)
+            limits, how = (
+                reading_limits(runtime, sources, request),
+                Verifying(request.length_penalty, 0.0, whole=True),
+            )
             found = list(map(Candidates.beside, found, verified(reader, groups, limits, how)))
         return found
 

@@ -90,7 +90,7 @@ class Verified:
     """What a model wrote that read drafts of another: its ids, their log-probability, and the rounds it took.
 
     tree_score: that of the drafter's best tree of it
-    read:       of each round, what is known of the sentence that it drafted
+    read:       of each round, what is known of the sentence that it drafted, if all of it was read
     """
 
     ids: tuple[int, ...]

@@ -300,10 +300,12 @@ class Verifying:
 
     length_penalty: drafts of different lengths are compared by `score / L^β`
     slack:          by how much a drafted token may be worse than the best one
+    whole:          whether log-probabilities of whole drafts are wanted, which must be read for that
     """
 
     length_penalty: float
     slack: float
+    whole: bool = False
 
 
 @runtime_checkable

@@ -12,6 +12,8 @@ from pcfgnat.runtimes.native.emissions import NativeEmissions
 from pcfgnat.runtimes.native.kernels.verifying import verify_drafts
 from pcfgnat.runtimes.native.steps import TokenReader
 
+AT_ONCE = 5  # tokens of a draft that are read before they are judged: most drafts are not right to the end
+
 
 def verified_draft(
     reader: TokenReader,
@@ -35,7 +37,8 @@ def verified_draft(
     given, score, tree_score, rounds = verify_drafts(
         reader.operations, model, reader.model, memory, source, *nodes, *FreeLattice.of(grammars, place),
         drafted.score[place], drafted.token[place], emissions.chosen(place), limits.draft, limits.verified,
-        powers, LEAST_LOG_PROB, how.slack, tokens, drafts, sizes, accepted, givens, wholes, trees,
+        powers, LEAST_LOG_PROB, how.slack, length if how.whole else AT_ONCE, tokens, drafts, sizes, accepted,
+        givens, wholes, trees,
     )  # fmt: skip
     own = zip(drafts[:rounds].tolist(), sizes.tolist(), accepted.tolist(), strict=False)
     read = zip(givens[:rounds].tolist(), wholes[:rounds].tolist(), trees[:rounds].tolist(), strict=True)
@@ -44,5 +47,5 @@ def verified_draft(
         score,
         tree_score,
         tuple([Round(tuple(draft[:size]), count) for draft, size, count in own]),
-        tuple([ReadDraft(*one) for one in read]),
+        tuple([ReadDraft(*one) for one in read]) if how.whole else (),
     )

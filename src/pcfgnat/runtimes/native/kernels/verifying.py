@@ -48,7 +48,7 @@ def read_draft(ops, model, tokens, given, size, past, memory, source, types, wei
 def verify_drafts(
     ops, model, reader, memory, source, node_bytes, node_scales, node_special, chain, prefix, stop, offsets,
     lefts, moves, first_move, entries, offset, scores, best_ids, types, longest, limit, powers, least, slack,
-    tokens, drafts, sizes, accepted, givens, wholes, trees,
+    at_once, tokens, drafts, sizes, accepted, givens, wholes, trees,
 ):  # fmt: skip
     """Draft, read and judge until a sentence has ended.
 
@@ -58,8 +58,10 @@ def verify_drafts(
     memory:        keys and values of encoder states, of which the sentence looks at the rows `source`
     node_…:        states of the lattice's nodes, and their normalisers behind the special tokens
     longest:       greatest length of a draft; `limit` is that of what is verified
+    at_once:       how many tokens of a draft are read before they are judged
     drafts …:      of each round: what was drafted, how many tokens, how many were accepted, how many had been
-                   verified before, the log-probability of all that was read, the score of its best tree
+                   verified before, the log-probability of all that was read (of the whole draft, if that is
+                   read at once), the score of its best tree
     """
     width = node_bytes.shape[1]
     best = np.empty((stop, offsets.shape[0] + 1, longest + 1))
@@ -84,17 +86,23 @@ def verify_drafts(
         )  # fmt: skip
         known, size = given, max(min(proposed, limit - given), 1)
         tokens[given + size - 1] = eos
-        found, highest, own, end = read_draft(
-            ops, reader, tokens, given, size, past, memory, source, types, weight
-        )
-        draft = tokens[given : given + size].copy().reshape(1, -1)
-        taken, last, more, whole = judge_draft(
-            found, highest, own, end, draft, np.int64(0), size, limit - given, eos, slack
-        )
-        drafts[rounds, :size], sizes[rounds], accepted[rounds] = draft[0], size, taken
-        givens[rounds], wholes[rounds] = given, score + whole
+        drafts[rounds, :size], sizes[rounds] = tokens[given : given + size], size
         trees[rounds] = tree if size == proposed else -np.inf  # else it was cut
-        rounds, score, ended = rounds + 1, score + more, last == eos
+        taken, part, givens[rounds], wholes[rounds] = np.int64(0), np.int64(0), given, score
+        while taken == part and taken < size:  # as long as all of it is accepted
+            count = min(at_once, size - taken)
+            found, highest, own, end = read_draft(
+                ops, reader, tokens, given + taken, count, past, memory, source, types, weight
+            )
+            draft = drafts[rounds : rounds + 1, taken : taken + count].copy()
+            good, last, more, whole = judge_draft(
+                found, highest, own, end, draft, np.int64(0), count, limit - given - taken, eos, slack
+            )
+            taken, part, score, wholes[rounds] = (
+                taken + good, part + count, score + more, wholes[rounds] + whole,
+            )  # fmt: skip
+        accepted[rounds], ended = taken, last == eos
+        rounds += 1
         given += min(taken, size - 1)
         tokens[given] = last
         given += 1
