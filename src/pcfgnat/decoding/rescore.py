@@ -141,10 +141,8 @@ class Rescore(Strategy):
             count = max(self.size, request.results)
             found = _ranked(found, groups, reader, request.length_penalty, count)
         if self.verify:
-            limits, how = (
-                reading_limits(runtime, sources, request),
-                Verifying(request.length_penalty, 0.0, whole=True),
-            )
+            limits = reading_limits(runtime, sources, request)
+            how = Verifying(request.length_penalty, 0.0, whole=True)
             found = list(map(Candidates.beside, found, verified(reader, groups, limits, how)))
         return found
 

@@ -1,5 +1,6 @@
 """What the nodes of a batch emit, as the kernels have found it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -82,6 +83,23 @@ class NativeEmissions(Emissions):
         ]
         found[: self.first] = -np.inf
         return self._padded(found, -np.inf)
+
+    def rows(
+        self, index: int, nodes: Int64[np.ndarray, "n"], admitted: Sequence[int] = ()
+    ) -> Float32[np.ndarray, "n V"]:
+        """Return log-probabilities of all tokens at some nodes of a sentence, without any restriction.
+
+        The normaliser is that of the shortlist, whatever is admitted to it.
+        """
+        types, own, output = self.chosen(index), self.nodes(index), self.output
+        vocabulary = len(output.tokens)
+        wanted = np.arange(vocabulary)
+        if len(types):
+            wanted = np.unique(np.concatenate([wanted[:SPECIAL], types, np.array(admitted, dtype=np.int64)]))
+        given = (own.bytes[nodes], own.scales[nodes], own.special[nodes])
+        found = np.full((len(nodes), vocabulary), -np.inf, np.float32)
+        found[:, wanted] = columns_of(output.operations, output.model, wanted, *given)[:, : len(wanted)]
+        return found
 
     def chosen(self, index: int) -> Int64[np.ndarray, "K"]:
         """Return the shortlist of a sentence; empty, if all tokens are looked at."""
