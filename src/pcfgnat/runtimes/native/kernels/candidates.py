@@ -5,8 +5,8 @@ import numpy as np
 from pcfgnat.runtimes.native.kernels import model as m
 from pcfgnat.runtimes.native.kernels.layers import LAYERS
 from pcfgnat.runtimes.native.kernels.looking import columns_of
-from pcfgnat.runtimes.native.kernels.memory import long_at
-from pcfgnat.runtimes.native.kernels.network import span_of, used
+from pcfgnat.runtimes.native.kernels.memory import long_at, used
+from pcfgnat.runtimes.native.kernels.network import span_of
 from pcfgnat.runtimes.native.kernels.output import SPECIAL, best_room, best_tokens, pack_types, panels_room
 from pcfgnat.runtimes.native.kernels.products import at, jit, whole_vectors
 from pcfgnat.runtimes.native.kernels.reading import read_tokens

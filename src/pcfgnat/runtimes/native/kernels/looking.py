@@ -3,8 +3,7 @@
 import numpy as np
 
 from pcfgnat.runtimes.native.kernels import model as m
-from pcfgnat.runtimes.native.kernels.memory import long_at, put_single
-from pcfgnat.runtimes.native.kernels.network import used
+from pcfgnat.runtimes.native.kernels.memory import long_at, put_single, used
 from pcfgnat.runtimes.native.kernels.output import LOW, SPECIAL, pack_types, panels_room, score_tokens
 from pcfgnat.runtimes.native.kernels.products import COLUMNS, LANES, PANEL, at, jit, linear
 from pcfgnat.runtimes.native.kernels.rows import CODE

@@ -51,6 +51,10 @@ def _clear(builder: ir.IRBuilder, address: ir.Value, size: ir.Value) -> None:
     cgutils.memset(builder, _pointer(builder, address, BYTE), size, 0)
 
 
+def _used(_builder: ir.IRBuilder, *_arrays: ir.Value) -> None:
+    """Write nothing."""
+
+
 long_at = code(_long, types.int64)  # a number of 64 bits
 int_at = code(_int, types.int64)  # of 32 bits
 byte_at = code(_byte, types.int64)
@@ -60,6 +64,7 @@ put_single = code(_put_single)
 put_byte = code(_put_byte)
 copy = code(_copy)
 clear = code(_clear)
+used = code(_used)  # arrays whose addresses were used live at least until they are named here
 
 
 @cached(numba.njit(nogil=True, inline="always"))

@@ -7,7 +7,7 @@ import numpy as np
 
 from pcfgnat.runtimes.native.kernels import model as m
 from pcfgnat.runtimes.native.kernels.layers import WIDTH, layout, run_layers
-from pcfgnat.runtimes.native.kernels.memory import copy, long_at
+from pcfgnat.runtimes.native.kernels.memory import copy, long_at, used
 from pcfgnat.runtimes.native.kernels.output import (
     SPECIAL,
     best_room,
@@ -21,12 +21,6 @@ from pcfgnat.runtimes.native.kernels.rows import blank_rows, byte_rows, embed_ro
 from pcfgnat.runtimes.native.kernels.rules import node_vectors, prefix_rules, rules_layout, score_rules
 
 BOS, EOS = 2, 3  # of the special tokens
-
-
-@jit
-def used(*arrays):
-    """Do nothing: arrays live at least until here."""
-    return len(arrays)
 
 
 @jit

@@ -4,8 +4,8 @@ import numpy as np
 
 from pcfgnat.runtimes.native.kernels import model as m
 from pcfgnat.runtimes.native.kernels.layers import WIDTH, layout, run_layers
-from pcfgnat.runtimes.native.kernels.memory import long_at
-from pcfgnat.runtimes.native.kernels.network import EOS, longest_of, mapped, shortlisted, used
+from pcfgnat.runtimes.native.kernels.memory import long_at, used
+from pcfgnat.runtimes.native.kernels.network import EOS, longest_of, mapped, shortlisted
 from pcfgnat.runtimes.native.kernels.output import (
     SPECIAL,
     best_room,

@@ -6,8 +6,8 @@ from pcfgnat.grammar.kernels.drafts import continue_draft, fill_free, finish_dra
 from pcfgnat.runtimes.native.kernels import model as m
 from pcfgnat.runtimes.native.kernels.layers import LAYERS
 from pcfgnat.runtimes.native.kernels.looking import columns_of
-from pcfgnat.runtimes.native.kernels.memory import long_at
-from pcfgnat.runtimes.native.kernels.network import BOS, EOS, span_of, used
+from pcfgnat.runtimes.native.kernels.memory import long_at, used
+from pcfgnat.runtimes.native.kernels.network import BOS, EOS, span_of
 from pcfgnat.runtimes.native.kernels.output import (
     SPECIAL,
     best_room,
