@@ -17,7 +17,7 @@ from pcfgnat.decoding.stepwise import GreedySteps
 from pcfgnat.export.ctranslate2 import convert
 from pcfgnat.networks import AutoregressiveNetwork, Batch, HybridConfig, HybridNetwork
 from pcfgnat.networks.emissions import translation_distribution
-from pcfgnat.objectives import Glancing, Hybrid, Likelihood
+from pcfgnat.objectives import Glancing, Hybrid, Likelihood, Ngrams
 from pcfgnat.runtimes.paired import Paired
 from pcfgnat.runtimes.torch import torch_runtime
 from pcfgnat.runtimes.torch_hybrid import TorchHybrid
@@ -101,9 +101,11 @@ def test_the_loss_is_that_of_both_heads(drafter: str, weight: float, smoothing: 
 
 
 @either
-def test_gradients_are_those_of_both_heads(drafter: str) -> None:
+@pytest.mark.parametrize("n", [None, 2])
+def test_gradients_are_those_of_both_heads(drafter: str, n: int | None) -> None:
     network, batch = hybrid(drafter, UNDROPPED), batch_of((5, 4), (3, 4))  # type: ignore[arg-type]
-    weight, objective = 0.3, Hybrid(reader_weight=0.3, label_smoothing=0.0)
+    weight, objective = 0.3, Hybrid(reader_weight=0.3, label_smoothing=0.0, n=n)
+    drafts = Likelihood() if n is None else Ngrams(n=n)
 
     def gradients(loss: torch.Tensor) -> dict[str, torch.Tensor]:
         network.zero_grad()
@@ -112,11 +114,15 @@ def test_gradients_are_those_of_both_heads(drafter: str) -> None:
         return {name: torch.zeros_like(w) if w.grad is None else w.grad.clone() for name, w in weights}
 
     found = gradients(objective.loss(network, batch, 0.0).value)
-    first = gradients(Likelihood().loss(network.drafter, batch, 0.0).value)
+    first = gradients(drafts.loss(network.drafter, batch, 0.0).value)
     second = gradients(-network.reader.log_prob(batch).sum() / 6)
     for name, gradient in found.items():
         torch.testing.assert_close(gradient, first[name] + weight * second[name], atol=1e-10, rtol=1e-8)
         assert gradient.abs().max() > 0, name
+    assert set(objective.loss(network, batch, 0.0).metrics) >= {
+        "nll" if n is None else "ngram_loss",
+        "reader_nll",
+    }
 
 
 def test_the_loss_does_not_depend_on_padding_or_batches() -> None:
@@ -207,6 +213,7 @@ def test_impossible_settings_are_named(settings: dict[str, int], message: str) -
     [
         ({"reader_weight": 0.0}, "reader_weight must be positive, got 0.0"),
         ({"label_smoothing": 1.0}, "label_smoothing must be at least 0 and less than 1, got 1.0"),
+        ({"n": 4}, "n must be 1, 2 or 3, got 4"),
     ],
 )
 def test_impossible_objectives_are_named(settings: dict[str, float], message: str) -> None:

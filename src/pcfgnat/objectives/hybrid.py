@@ -1,8 +1,8 @@
-"""Both heads of a hybrid network at once: likelihood of the lattice, cross-entropy of the reader."""
+"""Both heads of a hybrid network: likelihood or n-grams of the lattice, cross-entropy of the reader."""
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pcfgnat.networks import AutoregressiveNetwork, Batch, HybridNetwork, Memory, Network
@@ -11,8 +11,9 @@ from pcfgnat.objectives.alternatives import Charge
 from pcfgnat.objectives.base import Loss, ObjectiveError
 from pcfgnat.objectives.canvas import mean_loss
 from pcfgnat.objectives.likelihood import Likelihood
+from pcfgnat.objectives.ngrams import Ngrams
 from pcfgnat.objectives.smoothing import check_smoothing, smoothed_nll
-from pcfgnat.structures import Padded
+from pcfgnat.structures import Padded, SequenceDistribution
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,17 @@ class Hybrid(Likelihood):
     """`-log P(Y|X) / n` of the drafter and `reader_weight` times the reader's cross-entropy per token.
 
     The mean is over sentences; those that the drafter cannot produce are left out. The source is encoded
-    once. Metrics: `nll` is the drafter's, `reader_nll` the reader's, without smoothing.
+    once. Metrics: `nll` (or `ngram_loss`) is the drafter's, `reader_nll` the reader's, without smoothing.
 
     reader_weight:   weight of the reader beside the drafter
     label_smoothing: ε of the reader: probability that is spread over the whole vocabulary
+    n:               length of n-grams, 1, 2 or 3: the drafter is charged with minus the expected n-gram
+                     precision instead, as `ngrams` is, which is for fine-tuning only; likelihood if unset
     """
 
     reader_weight: float = 1.0
     label_smoothing: float = 0.1
+    n: int | None = None
 
     sums_targets = False
 
@@ -36,6 +40,14 @@ class Hybrid(Likelihood):
         if not self.reader_weight > 0:
             raise ValueError(f"reader_weight must be positive, got {self.reader_weight}")
         check_smoothing(self.label_smoothing)
+        if self.n is not None:
+            Ngrams(n=self.n)  # raises unless there are n-grams of this length
+
+    def charge(self, distribution: SequenceDistribution, target: Padded, lengths: Int[Tensor, "B"]) -> Charge:
+        """Return what the drafter costs."""
+        if self.n is None:
+            return super().charge(distribution, target, lengths)
+        return Ngrams(n=self.n).charge(distribution, target, lengths)
 
     def check(self, network: Network) -> None:
         """Raise an error unless the network has both heads."""
@@ -48,7 +60,8 @@ class Hybrid(Likelihood):
         memory = network.encode(batch.source)
         drafted, metrics = self.charged(network.drafter, memory, batch, progress)
         smoothed, plain = self._read(network.reader, memory, batch.target)
-        figures = {"nll": drafted.costs, "reader_nll": plain, **drafted.figures}
+        drafter = "nll" if self.n is None else Ngrams.cost_name
+        figures = {drafter: drafted.costs, "reader_nll": plain, **drafted.figures}
         charge = Charge(drafted.costs + self.reader_weight * smoothed, figures)
         return mean_loss(charge, batch.target.lengths, None, metrics, "both")
 
